@@ -1,0 +1,44 @@
+# Everything a newcomer needs. `make` alone prints this file's targets.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The first Python that runs: `command -v` is not enough, since version managers leave shims behind.
+PYTHON ?= $(shell for p in python3.11 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help venv demo test check lock bench clean
+
+help: ## print this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
+	  while IFS='|' read -r target text; do printf '%-14s %s\n' "$$target" "$$text"; done
+
+venv: $(STAMP) ## install the CPU build and the tools into .venv (about 5 minutes, once)
+
+$(STAMP): requirements/cpu.lock pyproject.toml scripts/install.py
+	@$(or $(PYTHON),python3) -m scripts.install $(VENV)
+	@touch $@
+
+demo: venv ## install if needed, then evaluate the embedded model on a few documents
+	$(BIN)/mars eval
+
+test: venv ## run every test: unit, integration, e2e
+	$(BIN)/pytest
+
+check: venv ## lint, formatting, types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+lock: ## resolve the extras anew and rewrite requirements/cpu.lock (minutes; needs Python 3.11)
+	@$(or $(PYTHON),python3) -m scripts.lock
+
+bench: venv ## measure what the rule costs per step
+	$(BIN)/python -m benchmarks.hook_cost
+
+clean: ## remove .venv, builds and caches; run directories under outputs/ stay
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -path ./outputs -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,73 @@
+"""Checkpoints in Hugging Face format: a check before an engine starts, and one made of a GGUF.
+
+`python -m mars_cli.checkpoint FILE.gguf FOLDER` converts; `assets` runs it in a process of its own,
+so that nothing here imports torch into `mars` itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from mars_cli.errors import UsageError
+
+# Part of the name of a converted checkpoint in the cache: raise it when convert_gguf changes.
+CONVERSION = "1"
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Refuse a folder that cannot be a whole checkpoint.
+
+    Raises:
+        UsageError: No config.json, or a weight file that a `*.index.json` names is not there.
+    """
+    by_hand = "copy what is missing into it, or fetch the checkpoint again"
+    if not (folder / "config.json").is_file():
+        raise UsageError(f"{folder} is no checkpoint: it has no config.json", hint=by_hand)
+    for index in sorted(folder.glob("*.index.json")):
+        try:
+            shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(f"{index} is no weight index: {error!r}", hint=by_hand) from error
+        if missing := sorted(name for name in shards if not (folder / name).is_file()):
+            raise UsageError(
+                f"{folder} is incomplete: {len(missing)} of its {len(shards)} weight files are "
+                f"missing, the first {missing[0]}",
+                hint=by_hand,
+            )
+
+
+def convert_gguf(gguf: str, folder: str) -> None:
+    """Write the weights (float32) and the tokenizer in the file `gguf` to `folder`.
+
+    Imports torch and transformers; needs `gguf` and `accelerate`. Takes 4 bytes of memory and of
+    disk for each parameter.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    place, name = os.path.split(gguf)
+    model = AutoModelForCausalLM.from_pretrained(
+        place,
+        gguf_file=name,
+        dtype=torch.float32,
+        quantization_config=GgufConfig(dequantize=True),
+    )
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(place, gguf_file=name).save_pretrained(folder)
+
+
+def _die_with_parent() -> None:
+    """A conversion whose `mars` was killed must not go on writing into the cache."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    _die_with_parent()
+    convert_gguf(*sys.argv[1:])

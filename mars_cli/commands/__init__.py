@@ -1,0 +1,1 @@
+"""One file a command; each has a click command named `command`."""

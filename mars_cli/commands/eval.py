@@ -1,0 +1,320 @@
+"""`mars eval`: autoregressive, strict and MARS decoding of real tasks, side by side."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mars_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from mars_cli.config import ModelConfig
+    from mars_cli.evaluation.evaluate import Job
+
+DEFAULT_MODEL = "smollm2-135m"
+DEFAULT_THETA = 0.9
+FAILED = 3
+INTERRUPTED = 130
+
+
+def _theta(ctx: click.Context, param: click.Parameter, values: tuple[float, ...]) -> list[float]:
+    for theta in values:
+        if not (math.isfinite(theta) and 0 < theta <= 1):
+            raise UsageError(
+                f"--theta {theta:g}: must be above 0 and at most 1",
+                hint="the paper uses 0.84 to 0.96; 1 is strict",
+            )
+    return list(dict.fromkeys(values))
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        key, equals, rest = value.partition("=")
+        if not (key and equals and rest):
+            raise UsageError(
+                f"{param.opts[0]} {value}: expected {param.metavar}", hint="such as a=b"
+            )
+        pairs[key] = rest
+    return pairs
+
+
+@click.command("eval")
+@click.option(
+    "--model",
+    default=DEFAULT_MODEL,
+    show_default=True,
+    metavar="NAME|ID|PATH|YAML",
+    help="A configured name (`mars models`), a hub id, a checkpoint folder or a YAML file.",
+)
+@click.option(
+    "--theta",
+    type=float,
+    multiple=True,
+    default=(DEFAULT_THETA,),
+    show_default=True,
+    callback=_theta,
+    help="A MARS lane with this theta; repeat for several.",
+)
+@click.option("--k", type=click.IntRange(min=1), help="Draft tokens a step.  [default: the model's]")
+@click.option("--draft", metavar="NAME", help="Which of the model's drafts.  [default: its first]")
+@click.option("--tasks", metavar="A,B", help="Ours (`mars tasks`) or lm-eval's, by name.")
+@click.option("--limit", type=click.IntRange(min=1), help="Documents of each task.")
+@click.option(
+    "--speed-prompts", type=click.IntRange(min=0), help="Prompts of each task to time; 0 for none."
+)
+@click.option("--repeats", type=click.IntRange(min=1), help="How often each prompt is timed.")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), help="Requests in flight in the quality phase."
+)
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Overrides the tasks' own limits.")
+@click.option(
+    "--temperature", type=click.FloatRange(min=0), help="Overrides the tasks' own temperature."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the sampler, every lane.")
+@click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]))
+@click.option(
+    "--data", multiple=True, callback=_pairs, metavar="TASK=FILE", help="A task's data, locally."
+)
+@click.option(
+    "--include-path", multiple=True, metavar="DIR", help="A folder with your own lm-eval tasks."
+)
+@click.option(
+    "--engine-arg",
+    multiple=True,
+    callback=_pairs,
+    metavar="K=V",
+    help="Any of vLLM's EngineArgs, for every engine, such as enforce_eager=false.",
+)
+@click.option(
+    "--allow-code-execution",
+    is_flag=True,
+    help="Run code from the model to score it, in a sandbox.",
+)
+@click.option("--out", metavar="DIR", help="Run directory; the same again resumes it.")
+@click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
+def command(**options: Any) -> None:
+    """Decode tasks autoregressively, with strict speculation and with MARS; compare the three.
+
+    Without arguments: the embedded model on a few documents of each offline task.
+    """
+    from mars_cli.commands.progress import on_stderr
+
+    progress = on_stderr()
+    out = _run_folder(options)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        status, results = _evaluate(options, out, progress)
+    except KeyboardInterrupt:
+        click.echo("interrupted: what was recorded is saved", err=True)
+        if (out / "manifest.json").exists():
+            click.echo(f"resume with: {_resume(out)}", err=True)
+        sys.exit(INTERRUPTED)
+    _show(results, out, as_json=options["as_json"])
+    if status != "complete":
+        sys.exit(FAILED)
+
+
+def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, dict[str, Any]]:
+    """Check everything, then run; nothing is written before all checks have passed."""
+    _require_engine()
+    from mars_cli.evaluation.evaluate import evaluate
+    from mars_cli.runs.provenance import environment
+    from mars_cli.runs.run import Run, check_folder
+
+    config = _configure(options)
+    plan = _plan(options, config)
+    check_folder(out, plan)
+    progress.note(f"mars eval {config.name}: {', '.join(plan['lanes'])} -> {out}")
+    for line in _overrides(plan):
+        progress.note(line)
+    job = _job(options, config, plan)
+    with Run(out, plan, environment()) as run:
+        results = evaluate(job, run, progress)
+        return run.manifest["status"], results
+
+
+def _require_engine() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("vllm") is None or find_spec("lm_eval") is None:
+        raise UsageError(
+            "`mars eval` needs vLLM and lm-eval, which are not installed here",
+            hint="pip install 'mars-eval[gpu]', or `make venv` in a checkout for the CPU build",
+        )
+
+
+def _configure(options: dict[str, Any]) -> ModelConfig:
+    """The model's configuration with the command line's choices in it."""
+    from mars_cli.config import load_model
+
+    config = load_model(options["model"])
+    changes = {key: options[key] for key in ("dtype", "k") if options[key] is not None}
+    defaults = config.defaults
+    given = {
+        key: options[key]
+        for key in ("limit", "max_tokens", "speed_prompts", "repeats", "concurrency")
+        if options[key] is not None
+    }
+    if options["tasks"] is not None:
+        names = [name.strip() for name in options["tasks"].split(",") if name.strip()]
+        if not names:
+            raise UsageError("--tasks: names no task", hint="such as mars_products,gsm8k")
+        given["tasks"] = list(dict.fromkeys(names))
+        # A model's short limits belong to its own demonstration, not to tasks asked for by name.
+        given.setdefault("max_tokens", None)
+    return config.model_copy(
+        update={**changes, "defaults": defaults.model_copy(update=given)}
+    )
+
+
+def _plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
+    """All that decides what is generated; a run directory takes one plan only."""
+    import vllm
+
+    from mars_cli.runs.provenance import file_facts
+
+    lanes = _lanes(options, config)
+    return {
+        "model": config.model_dump(exclude={"defaults"}),
+        **config.defaults.model_dump(),
+        "lanes": [lane.id for lane in lanes],
+        "temperature": options["temperature"],
+        "seed": options["seed"],
+        "data": {task: file_facts(Path(path)) for task, path in options["data"].items()},
+        "include_path": [str(path) for path in options["include_path"]],
+        "engine_args": _engine_args(options),
+        "allow_code_execution": options["allow_code_execution"],
+        "vllm": vllm.__version__,
+    }
+
+
+def _lanes(options: dict[str, Any], config: ModelConfig) -> list[Any]:
+    from mars_cli.engine.lane import plan_lanes
+
+    return plan_lanes(
+        config.draft(options["draft"]),
+        config.k,
+        options["theta"],
+        options["temperature"],
+        options["seed"],
+    )
+
+
+def _engine_args(options: dict[str, Any]) -> dict[str, Any]:
+    """Values as YAML reads them; names are vLLM's own."""
+    import dataclasses
+
+    import yaml
+    from vllm.engine.arg_utils import EngineArgs
+
+    known = {field.name for field in dataclasses.fields(EngineArgs)}
+    ours = {"model", "dtype", "speculative_config", "worker_extension_cls", "disable_log_stats"}
+    values = {}
+    for key, text in options["engine_arg"].items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise UsageError(
+                f"--engine-arg {key}: vLLM has no such engine argument",
+                hint="names are those of vLLM's EngineArgs, such as enforce_eager",
+            )
+        if name in ours:
+            raise UsageError(
+                f"--engine-arg {key}: is set by mars itself",
+                hint="use --model, --dtype, --draft and --k",
+            )
+        values[name] = yaml.safe_load(text)
+    return values
+
+
+def _overrides(plan: dict[str, Any]) -> list[str]:
+    """What holds against the tasks' own settings: said, since scores depend on it."""
+    return [
+        f"{name} = {plan[name]:g} overrides the tasks' own setting"
+        for name in ("max_tokens", "temperature")
+        if plan[name] is not None
+    ]
+
+
+def _job(options: dict[str, Any], config: ModelConfig, plan: dict[str, Any]) -> Job:
+    from mars_cli.assets import resolve_weights
+    from mars_cli.engine.setup import engine_specs
+    from mars_cli.evaluation.evaluate import Job
+    from mars_cli.evaluation.tasks import load_tasks
+    from mars_cli.scoring import sandbox
+
+    if options["allow_code_execution"]:
+        sandbox.allow()
+    folders = [Path(path) for path in options["include_path"]]
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--include-path {folder}: no such folder")
+    data = {task: Path(path) for task, path in options["data"].items()}
+    tasks = load_tasks(plan["tasks"], include=folders, data=data)
+    for task in tasks:
+        if task.runs_code and not task.name.startswith("mars_") and not sandbox.allowed():
+            raise UsageError(
+                f"--tasks {task.name}: is scored by running code from the model",
+                hint="give --allow-code-execution to allow that",
+            )
+    weights = resolve_weights(config.weights, sha256=config.sha256)
+    lanes = _lanes(options, config)
+    return Job(
+        config=config,
+        weights=weights,
+        lanes=lanes,
+        tasks=tasks,
+        specs=engine_specs(
+            config,
+            weights,
+            lanes,
+            concurrency=plan["concurrency"],
+            overrides=plan["engine_args"],
+        ),
+        limit=plan["limit"],
+        speed_prompts=plan["speed_prompts"],
+        repeats=plan["repeats"],
+        concurrency=plan["concurrency"],
+        max_tokens=plan["max_tokens"],
+        temperature=options["temperature"],
+    )
+
+
+def _run_folder(options: dict[str, Any]) -> Path:
+    if options["out"] is not None:
+        return Path(options["out"])
+    from mars_cli.runs.run import new_run_id
+
+    name = Path(options["model"]).stem if "/" in options["model"] else options["model"]
+    return Path("outputs") / new_run_id(name)
+
+
+def _resume(out: Path) -> str:
+    """This very command, with --out."""
+    arguments = sys.argv[1:]
+    if not any(a == "--out" or a.startswith("--out=") for a in arguments):
+        arguments += ["--out", str(out)]
+    return shlex.join(["mars", *arguments])
+
+
+def _show(results: dict[str, Any], out: Path, *, as_json: bool) -> None:
+    if as_json:
+        click.echo((out / "results.json").read_text(encoding="utf-8"), nl=False)
+        return
+    from rich.console import Console
+
+    from mars_cli.report.table import summary_table
+
+    console = Console()
+    width = min(console.width, 100) if console.is_terminal else 100
+    console = Console(width=width)
+    console.print(summary_table(results, width))
+    console.print(f"{out}/results.json  {out}/report.md", highlight=False, soft_wrap=True)
+
+

@@ -1,0 +1,187 @@
+"""A running vLLM engine, as a context manager: start, set the rule, generate, stop for certain."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from mars_cli.engine.protocol import EngineSpec, Generation, Request
+from mars_cli.errors import EngineError
+
+_MEMORY = re.compile(r"out of memory|OutOfMemory|No available memory|KV cache|free memory", re.I)
+
+
+class Engine:
+    """One engine in a process of its own; several may live side by side.
+
+    Use `with Engine(spec, log) as engine`. `start` begins loading and returns at once, `ready`
+    waits, so that engines can load together. Every failure of the engine is an `EngineError` of
+    one sentence that names the log.
+    """
+
+    def __init__(self, spec: EngineSpec, log: Path) -> None:
+        self.spec = spec
+        self.log = log
+        self.facts: dict[str, Any] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection | None = None
+        self._busy = False
+
+    def start(self) -> Self:
+        """Start the process; it loads the model while we go on."""
+        ours, theirs = socket.socketpair()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        environment = {
+            **os.environ,
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine core lives in our process
+            "VLLM_NO_USAGE_STATS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            **self.spec.environment,
+            "MARS_ENGINE_PARENT": str(os.getpid()),
+        }
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "mars_cli.engine.host", str(theirs.fileno())],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for us; we stop the engine ourselves
+            )
+        theirs.close()
+        self._pipe = Connection(ours.detach())
+        self._send(self.spec)
+        self._busy = True
+        return self
+
+    def ready(self) -> Self:
+        """Wait until the model is loaded.
+
+        Raises:
+            EngineError: it could not be loaded; the message says why and names the log.
+        """
+        if self._busy:
+            self.facts = self._answer()
+        return self
+
+    def __enter__(self) -> Self:
+        if self._process is None:
+            self.start()
+        try:
+            return self.ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the engine, None when it is not running."""
+        return None if self._process is None else self._process.pid
+
+    def set_rule(self, name: str, parameters: dict[str, float] | None = None) -> None:
+        """Verify by this rule from the next request on; nothing is reloaded."""
+        self._call("set_rule", name, parameters or {})
+
+    def seed(self, seed: int) -> None:
+        """Seed the sampler, for temperature > 0."""
+        self._call("seed", seed)
+
+    def cost(self) -> tuple[float, int]:
+        """Seconds spent so far in the seam outside the engine's own sampler, and its calls."""
+        seconds, calls = self._call("cost")
+        return seconds, calls
+
+    def generate(self, requests: list[Request], concurrency: int = 1) -> Iterator[Generation]:
+        """Yield each request's generation as it finishes, at most `concurrency` in flight.
+
+        Leaving the iterator early leaves the engine busy: stop it.
+        """
+        self._send(("generate", (requests, concurrency)))
+        self._busy = True
+        while True:
+            kind, value = self._receive()
+            if kind == "done":
+                self._busy = False
+                return
+            yield value
+
+    def stop(self) -> None:
+        """End the process for certain: ask, and kill its group when it does not listen."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if not self._busy:
+            with contextlib.suppress(OSError, EngineError):
+                self._send(("stop", ()))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def _call(self, method: str, *args: Any) -> Any:
+        self._send((method, args))
+        self._busy = True
+        return self._answer()
+
+    def _answer(self) -> Any:
+        _, value = self._receive()
+        self._busy = False
+        return value
+
+    def _send(self, message: Any) -> None:
+        assert self._pipe is not None, "the engine is not running"
+        try:
+            self._pipe.send(message)
+        except OSError:
+            raise self._death() from None
+
+    def _receive(self) -> tuple[str, Any]:
+        assert self._pipe is not None, "the engine is not running"
+        try:
+            kind, value = self._pipe.recv()
+        except (EOFError, OSError):
+            raise self._death() from None
+        if kind == "error":
+            raise self._explain(value)
+        return kind, value
+
+    def _death(self) -> EngineError:
+        assert self._process is not None
+        code = self._process.wait()
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        hint = "out of memory is the usual reason for signal 9; " if code == -signal.SIGKILL else ""
+        return EngineError(
+            f"the engine {self.spec.name} {how}", hint=f"{hint}its log is {self.log}"
+        )
+
+    def _explain(self, reason: str) -> EngineError:
+        """One sentence for what the engine died of; the traceback is in its log."""
+        first = reason.strip().splitlines()[0]
+        if len(first) > 300:
+            first = first[:300] + "..."
+        hint = f"its log is {self.log}"
+        if _MEMORY.search(reason):
+            hint = f"lower --concurrency or give --engine-arg max_model_len=N; {hint}"
+        return EngineError(f"the engine {self.spec.name} failed: {first}", hint=hint)

@@ -1,0 +1,50 @@
+"""The plain values that pass between us and an engine's process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt to generate from; `id` is ours and unique within a call."""
+
+    id: str
+    prompt_token_ids: list[int]
+    max_tokens: int
+    stop: list[str] = field(default_factory=list)
+    temperature: float = 0.0
+    sampling: dict[str, Any] = field(default_factory=dict)
+    use_prefix_cache: bool = True
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A finished request, as delivered, output by output.
+
+    `step_tokens`, `drafted` and `accepted` have one entry an output, the prefill's first:
+    tokens delivered, drafts verified in the step behind it, drafts accepted before any trimming.
+    `relaxed_at` are indices into `token_ids`. `seconds` runs from admission to the last output,
+    `ttft_s` to the first, on one monotonic clock of the engine's process.
+    """
+
+    id: str
+    token_ids: list[int]
+    text: str
+    finish_reason: str
+    step_tokens: list[int]
+    drafted: list[int]
+    accepted: list[int]
+    relaxed_at: list[int]
+    seconds: float
+    ttft_s: float
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """All that an engine is started with: vLLM's EngineArgs, and the process's environment."""
+
+    name: str
+    args: dict[str, Any]
+    environment: dict[str, str] = field(default_factory=dict)

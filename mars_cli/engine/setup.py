@@ -1,0 +1,97 @@
+"""What an engine is started with: the model's settings, the draft, and its share of memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from mars_cli.assets import resolve_weights
+from mars_cli.config import ModelConfig
+from mars_cli.engine.lane import Lane
+from mars_cli.engine.protocol import EngineSpec
+from mars_cli.errors import UsageError
+
+DEFAULT_MAX_MODEL_LEN = 4096  # of a model whose configuration says nothing: bounds the KV cache
+GPU_SHARE = 0.9  # of a GPU's memory, split evenly between the engines side by side
+CPU_SHARE = 0.5  # of the memory that is free now, split likewise; weights need the rest
+_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def engine_specs(
+    config: ModelConfig,
+    weights: str,
+    lanes: list[Lane],
+    *,
+    concurrency: int,
+    overrides: dict[str, Any],
+) -> dict[str, EngineSpec]:
+    """One engine for each `Lane.engine_id`, alike in all but the draft.
+
+    Args:
+        weights: the resolved checkpoint.
+        concurrency: the most requests in flight.
+        overrides: vLLM EngineArgs from the command line; they win.
+    """
+    hf = _hf_config(weights)
+    own_limit = getattr(hf, "max_position_embeddings", None) or DEFAULT_MAX_MODEL_LEN
+    drafts = {lane.engine_id: lane for lane in lanes}
+    args: dict[str, Any] = {
+        "model": weights,
+        "dtype": config.dtype,
+        "max_model_len": min(own_limit, config.max_model_len or DEFAULT_MAX_MODEL_LEN),
+        "max_num_seqs": concurrency,
+        "enable_prefix_caching": True,
+        **config.engine,
+        **overrides,
+    }
+    args.update(_memory_share(hf, args, engines=len(drafts)))
+    return {
+        engine_id: EngineSpec(
+            name=engine_id,
+            args={**args, "speculative_config": _speculative(lane)},
+            # The V2 runner has no seam yet; on CUDA vLLM would choose it by itself.
+            environment={"VLLM_USE_V2_MODEL_RUNNER": "0"},
+        )
+        for engine_id, lane in drafts.items()
+    }
+
+
+def _hf_config(weights: str) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(weights).get_text_config()
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UsageError(
+            f"--model: {Path(weights).name} is not a checkpoint that transformers reads ({reason})",
+            hint="its folder needs config.json, tokenizer files and safetensors weights",
+        ) from None
+
+
+def _speculative(lane: Lane) -> dict[str, Any] | None:
+    if lane.draft is None:
+        return None
+    options = dict(lane.draft.options)
+    if "model" in options:
+        options["model"] = resolve_weights(options["model"])
+    return {**options, "num_speculative_tokens": lane.k}
+
+
+def _memory_share(hf: Any, args: dict[str, Any], engines: int) -> dict[str, Any]:
+    """An explicit share for each engine, unless the user gave one."""
+    import torch
+
+    if "gpu_memory_utilization" in args or "kv_cache_memory_bytes" in args:
+        return {}
+    if torch.cuda.is_available():
+        return {"gpu_memory_utilization": round(GPU_SHARE / engines, 3)}
+    heads = getattr(hf, "num_key_value_heads", None) or hf.num_attention_heads
+    size = getattr(hf, "head_dim", None) or hf.hidden_size // hf.num_attention_heads
+    token = 2 * hf.num_hidden_layers * heads * size * _BYTES.get(args["dtype"], 4)
+    wanted = token * args["max_model_len"] * args["max_num_seqs"]
+    allowed = int(psutil.virtual_memory().available * CPU_SHARE / engines)
+    one_request = token * (args["max_model_len"] + 256)  # and a block to spare
+    return {"kv_cache_memory_bytes": max(one_request, min(wanted, allowed, 2**30))}

@@ -1,0 +1,1 @@
+"""The phases: whole tasks through lm-eval (quality), timed prompts (speed)."""

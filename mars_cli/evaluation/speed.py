@@ -1,0 +1,123 @@
+"""The speed phase: prompts timed one by one, the lanes interleaved prompt by prompt.
+
+`ar` is measured twice a round. The second is the A/A control: its spread is the noise floor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mars_cli.engine.engine import Engine
+from mars_cli.engine.lane import Lane
+from mars_cli.evaluation.lm import Prompt
+from mars_cli.evaluation.progress import Progress
+from mars_cli.evaluation.quality import generation_record, record_key, request_for, use_lane
+from mars_cli.runs.files import read_records
+from mars_cli.runs.run import Run
+
+WARM_UP_TOKENS = 32
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One timed generation of a round."""
+
+    lane: Lane
+    control: bool = False
+
+
+def round_order(lanes: list[Lane], index: int) -> list[Measurement]:
+    """The measurements of one prompt in one repeat, rotated so that no lane always goes first.
+
+    The control stands half a round from the `ar` that it repeats, so that drift shows in it.
+    """
+    others = [Measurement(lane) for lane in lanes if lane.draft is not None]
+    middle = len(others) // 2
+    baseline = next(lane for lane in lanes if lane.draft is None)
+    measurements = [
+        Measurement(baseline),
+        *others[:middle],
+        Measurement(baseline, control=True),
+        *others[middle:],
+    ]
+    turn = index % len(measurements)
+    return measurements[turn:] + measurements[:turn]
+
+
+def run_speed(
+    run: Run,
+    task: str,
+    prompts: list[Prompt],
+    lanes: list[Lane],
+    engines: dict[str, Engine],
+    *,
+    identity: Any,
+    repeats: int,
+    progress: Progress,
+) -> None:
+    """Time what is not recorded yet, at concurrency 1 and without prefix-cache reads.
+
+    Args:
+        engines: by `Lane.engine_id`; all are loaded, and idle unless it is their turn.
+
+    Raises:
+        EngineError: an engine died; what had finished is recorded.
+    """
+    path = run.speed(task)
+    done = {record["key"] for record in read_records(path)}
+    plan: dict[str, tuple[Prompt, Measurement, dict[str, Any]]] = {}
+    for repeat in range(repeats):
+        for number, prompt in enumerate(prompts):
+            for place, measurement in enumerate(
+                round_order(lanes, repeat * len(prompts) + number)
+            ):
+                lane, control = measurement.lane, measurement.control
+                key = record_key(identity, lane, prompt, "speed", repeat, control)
+                plan[key] = (
+                    prompt,
+                    measurement,
+                    {
+                        "key": key,
+                        "doc_id": prompt.doc_id,
+                        "lane": lane.id,
+                        "control": control,
+                        "repeat": repeat,
+                        "order": place,
+                    },
+                )
+    missing = [key for key in plan if key not in done]
+    with progress.phase(f"speed {task}", len(plan), len(plan) - len(missing)) as step:
+        for key in missing:
+            prompt, measurement, fields = plan[key]
+            engine = engines[measurement.lane.engine_id]
+            run.starting(1)
+            use_lane(engine, measurement.lane)
+            request = request_for(prompt, key, use_prefix_cache=False)
+            (generation,) = engine.generate([request], concurrency=1)
+            run.append(
+                path,
+                {
+                    **fields,
+                    **generation_record(generation),
+                    "seconds": generation.seconds,
+                    "ttft_s": generation.ttft_s,
+                },
+            )
+            step(1)
+
+
+def warm_up(
+    run: Run, prompt: Prompt, lanes: list[Lane], engines: dict[str, Engine]
+) -> None:
+    """Let every lane generate a little, unrecorded: first requests compile and allocate."""
+    for lane in lanes:
+        engine = engines[lane.engine_id]
+        use_lane(engine, lane)
+        short = min(WARM_UP_TOKENS, prompt.max_tokens)
+        request = request_for(prompt, f"warm-up-{lane.id}", use_prefix_cache=False)
+        request = type(request)(**{**vars(request), "max_tokens": short})
+        for _ in engine.generate([request], concurrency=1):
+            pass
+    run.session["warm_up_requests"] = run.session.get("warm_up_requests", 0) + len(lanes)
+    run.save()

@@ -1,0 +1,133 @@
+"""Tasks by name: ours from `tasks/`, every other name as lm-eval itself defines it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lm_eval.tasks import TaskManager
+
+from mars_cli.errors import MarsError, UsageError
+from mars_cli.evaluation.lm import likelihood_refusal
+from mars_cli.resources import tasks_dir
+
+
+@dataclass(frozen=True)
+class Task:
+    """A loaded lm-eval task and what a report needs to know of it."""
+
+    name: str
+    definition: Any
+    metric: str
+    higher_is_better: bool
+    runs_code: bool
+    documents: int
+
+
+def load_tasks(
+    names: list[str],
+    *,
+    include: list[Path] | None = None,
+    data: dict[str, Path] | None = None,
+) -> list[Task]:
+    """Load tasks by name; groups and tags stand for their members.
+
+    Args:
+        names: ours (`mars_...`), lm-eval's, or those of an included folder.
+        include: folders with further task YAMLs.
+        data: local data files of tasks that take one.
+
+    Raises:
+        UsageError: a name is unknown, or of a task that scores likelihoods or takes no such file.
+        MarsError: its data cannot be had.
+    """
+    manager = _manager(names, include or [])
+    data = data or {}
+    for name in data:
+        if name not in names:
+            raise UsageError(f"--data {name}: is not among --tasks", hint=", ".join(names))
+    for name in names:
+        _refuse_likelihood(manager, name)
+    tasks: dict[str, Task] = {}
+    for name in names:
+        for leaf, definition in _load(manager, name, data.get(name)).items():
+            tasks.setdefault(leaf, _task(leaf, definition))
+    return list(tasks.values())
+
+
+def _manager(names: list[str], include: list[Path]) -> TaskManager:
+    """Index lm-eval's own thousands of tasks only when a name is not found without them."""
+    folders: list[str | Path] = [tasks_dir(), *include]
+    manager = TaskManager(include_path=folders, include_defaults=False)
+    if all(name in manager.task_index for name in names):
+        return manager
+    manager = TaskManager(include_path=folders, include_defaults=True)
+    for name in names:
+        if name not in manager.task_index:
+            close = difflib.get_close_matches(name, manager.task_index, n=3)
+            hint = f"did you mean {', '.join(close)}?" if close else "`mars tasks` lists ours"
+            raise UsageError(f"--tasks {name}: no such task", hint=hint)
+    return manager
+
+
+def _refuse_likelihood(manager: TaskManager, name: str) -> None:
+    """Refuse by definition, before any data is fetched."""
+    pending, seen = [name], set()
+    while pending:
+        current = pending.pop()
+        entry = manager.task_index.get(current)
+        if entry is None or current in seen:
+            continue
+        seen.add(current)
+        config = entry.cfg or {}
+        output_type = config.get("output_type")
+        if output_type is not None and output_type != "generate_until":
+            raise likelihood_refusal(current)
+        members = config.get("task")
+        if isinstance(members, list):
+            pending += [m if isinstance(m, str) else str(m.get("task", "")) for m in members]
+        if entry.kind.name == "TAG":
+            pending += sorted(entry.tags)
+
+
+def _load(manager: TaskManager, name: str, data: Path | None) -> dict[str, Any]:
+    spec: Any = name
+    if data is not None:
+        metadata = dict((manager.task_index[name].cfg or {}).get("metadata") or {})
+        if "data" not in metadata:
+            raise UsageError(f"--data {name}: this task takes no data file")
+        spec = {"task": name, "metadata": {**metadata, "data_file": str(data)}}
+    try:
+        loaded: dict[str, Any] = manager.load([spec])["tasks"]
+        for definition in loaded.values():
+            len(definition.eval_docs)
+    except MarsError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise MarsError(
+            f"task {name}: its data could not be loaded ({type(error).__name__}: {reason[:200]})",
+            hint="it needs its model hub's data set; give a local file with --data TASK=FILE where "
+            "the task takes one, or choose an offline task (`mars tasks`)",
+        ) from None
+    return loaded
+
+
+def _task(name: str, definition: Any) -> Task:
+    if definition.OUTPUT_TYPE != "generate_until":
+        raise likelihood_refusal(name)
+    metrics = list(definition.aggregation())
+    if not metrics:
+        raise UsageError(f"--tasks {name}: defines no metric")
+    first = metrics[0]
+    filters = [ensemble.name for ensemble in getattr(definition, "_filters", [])] or ["none"]
+    return Task(
+        name=name,
+        definition=definition,
+        metric=f"{first},{filters[0]}",
+        higher_is_better=bool(definition.higher_is_better().get(first, True)),
+        runs_code=bool(getattr(definition, "UNSAFE_CODE", False)),
+        documents=len(definition.eval_docs),
+    )

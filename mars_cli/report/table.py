@@ -1,0 +1,206 @@
+"""The table at the end of a run, and what a reader must know beneath it. Fits 80 columns and up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mars_cli.analysis.compare import BASELINE
+from mars_cli.report import numbers
+
+# From this width an interval stands beside its figure, below it underneath.
+BESIDE_FROM = 96
+NARROWEST = 40
+NOISE_MARK = "~"
+COLUMNS = ("lane", "score", "recovery", "tau", "speedup", "tok/s")
+GAP = 2
+RECOVERY_NOTES = {
+    "low_base": "low base",
+    "not_scored": "not scored",
+    "no_baseline": "no ar",
+    "undefined": "undefined",
+}
+LEGEND = (
+    "tau: acceptance length, delivered tokens per step. Brackets: 95% intervals over documents."
+)
+NOISE_LEGEND = f"{NOISE_MARK} the interval overlaps the A/A noise: no difference is shown."
+Row = tuple[str, ...]
+
+
+def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
+    """Render `results.json` as one block a task (lanes, noise floor, notes), then the totals.
+
+    `width` is in terminal columns; from 96 on an interval stands beside its figure, below that
+    underneath. Lane, task and model names are text: markup and control characters in them are
+    shown, not obeyed.
+    """
+    width = max(width, NARROWEST)
+    beside = width >= BESIDE_FROM
+    tasks: Mapping[str, Any] = results["tasks"]
+    rows = {
+        name: [lane_row(lane, found, beside=beside) for lane, found in task["lanes"].items()]
+        for name, task in tasks.items()
+    }
+    widths = _widths([row for found in rows.values() for row in found], width)
+    parts: list[RenderableType] = [
+        Text(f"beside the draft, {numbers.printable(line)}", style="yellow")
+        for line in results.get("engine_differences", [])
+    ]
+    for position, (name, task) in enumerate(tasks.items()):
+        if position or parts:
+            parts.append(Text())
+        parts.append(_heading(name, task))
+        parts.append(_block(task, rows[name], widths))
+        parts.append(
+            Padding(Text(noise_line(results["noise"].get(name)), style="cyan"), (0, 0, 0, 2))
+        )
+        parts.extend(_bullets(task_notes(task)))
+    if not tasks:
+        parts.append(Text("No task has results."))
+    if len(tasks) > 1:
+        parts.append(Text())
+        parts.append(Text("overall", style="bold"))
+        parts.extend(_bullets(overall_lines(results)))
+    parts.append(Text())
+    legend = [LEGEND]
+    if any(is_noise(found) for task in tasks.values() for found in task["lanes"].values()):
+        legend.append(NOISE_LEGEND)
+    legend.extend(map(numbers.printable, results.get("notes", [])))
+    parts.append(Text(" ".join(legend), style="dim"))
+    return Group(*parts)
+
+
+def lane_row(lane: str, found: Mapping[str, Any], *, beside: bool) -> Row:
+    """One lane's cells in the order of COLUMNS; an interval after a space or on a second line."""
+    between = " " if beside else "\n"
+    recovery = numbers.percent(found["recovery"])
+    if found["recovery"] is None and found["recovery_note"]:
+        note = RECOVERY_NOTES.get(found["recovery_note"], found["recovery_note"])
+        recovery = f"{numbers.NULL} {numbers.printable(note)}"
+    recovery += _after(between, numbers.interval(found["recovery_ci"], 1))
+    speedup = numbers.ratio(found["speedup"])
+    speedup += _after(between, numbers.interval(found["speedup_ci"]))
+    return (
+        numbers.printable(lane),
+        numbers.score(found["score"]),
+        recovery,
+        numbers.number(found["acceptance_length"]),
+        f"{speedup} {NOISE_MARK}" if is_noise(found) else speedup,
+        numbers.rate(found["tokens_per_s"]),
+    )
+
+
+def is_noise(found: Mapping[str, Any]) -> bool:
+    """Whether the lane's speedup cannot be told from the A/A noise."""
+    return found.get("within_noise") is True
+
+
+def noise_line(noise: Mapping[str, Any] | None) -> str:
+    """The noise floor of a task: what `ar` measured twice gives."""
+    if not noise or noise["aa_speedup"] is None:
+        return "noise floor not measured: no prompt was timed twice with ar"
+    value = numbers.ratio(noise["aa_speedup"])
+    if noise["aa_ci"] is None:
+        return f"A/A {value} (ar against itself), no interval: its noise is unknown"
+    return (
+        f"A/A {value} {numbers.interval(noise['aa_ci'])} (ar against itself): "
+        "differences inside are noise"
+    )
+
+
+def task_notes(task: Mapping[str, Any]) -> list[str]:
+    """Notes of a task and its lanes, a sentence said of several lanes once with their names."""
+    said: dict[str, list[str]] = {}
+    for lane, found in task["lanes"].items():
+        for note in found["notes"]:
+            said.setdefault(note, []).append(lane)
+    lanes = len(task["lanes"])
+    lines = list(task["notes"])
+    for note, who in said.items():
+        # Every lane but ar, which is what the others are held against, is "all lanes" too.
+        everyone = len(who) == lanes or (len(who) == lanes - 1 > 1 and BASELINE not in who)
+        lines.append(f"{'all lanes' if everyone else ', '.join(who)}: {note}")
+    return [numbers.printable(line) for line in lines]
+
+
+def overall_lines(results: Mapping[str, Any]) -> Iterator[str]:
+    """One line a lane but ar: geometric mean speedup, mean recovery, pooled acceptance length."""
+    for lane, found in results["overall"].items():
+        if lane == BASELINE:
+            continue
+        figures = (
+            f"speedup {numbers.ratio(found['speedup'])} (geometric mean), "
+            f"recovery {numbers.percent(found['recovery'])} (mean), "
+            f"tau {numbers.number(found['acceptance_length'])} (pooled)"
+        )
+        yield f"{numbers.printable(lane)}: " + "; ".join([figures, *found["notes"]])
+
+
+def task_title(name: str, task: Mapping[str, Any]) -> str:
+    """Task name, primary metric, and how many documents and timed prompts stand behind it."""
+    direction = "" if task["higher_is_better"] else " (lower is better)"
+    speed = f"{task['n_speed']} timed prompts ({task['speed_mode']})"
+    return numbers.printable(
+        f"{name} · {task['metric']}{direction} · {task['n']} documents, {speed}"
+    )
+
+
+def _heading(name: str, task: Mapping[str, Any]) -> Text:
+    title = task_title(name, task)
+    text = Text(title, overflow="fold")
+    text.stylize("bold", 0, len(numbers.printable(name)))
+    return text
+
+
+def _block(task: Mapping[str, Any], rows: list[Row], widths: list[int]) -> Table:
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
+    for title, wide in zip(COLUMNS, widths, strict=True):
+        left = title == "lane"
+        table.add_column(
+            f"  {title}" if left else title,
+            width=wide,
+            justify="left" if left else "right",
+            overflow="fold",
+            no_wrap=False,
+        )
+    for row, found in zip(rows, task["lanes"].values(), strict=True):
+        cells = [Text(cell) for cell in row]
+        cells[0] = Text(f"  {row[0]}")
+        if is_noise(found):
+            cells[4].stylize("dim")
+        table.add_row(*cells)
+    return table
+
+
+def _widths(rows: list[Row], width: int) -> list[int]:
+    """Column widths shared by all tasks; lane names fold into what the figures leave."""
+    cells = [COLUMNS, *rows]
+    widths = [
+        max(cell_len(line) for row in cells for line in row[column].split("\n"))
+        for column in range(len(COLUMNS))
+    ]
+    room = width - sum(widths[1:]) - GAP * (len(COLUMNS) - 1)
+    widths[0] = max(8, min(widths[0] + 2, room))
+    return widths
+
+
+def _bullets(lines: list[str] | Iterator[str]) -> list[RenderableType]:
+    """Each line as a bullet whose later lines are indented under the first."""
+    bullets: list[RenderableType] = []
+    for line in lines:
+        grid = Table.grid(padding=0)
+        grid.add_column(width=4)
+        grid.add_column(overflow="fold")
+        grid.add_row("  - ", Text(line, overflow="fold"))
+        bullets.append(grid)
+    return bullets
+
+
+def _after(between: str, interval: str) -> str:
+    return f"{between}{interval}" if interval else ""

@@ -1,0 +1,1 @@
+"""Run directories: the manifest, append-only records, resume, lock and provenance."""

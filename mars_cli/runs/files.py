@@ -1,0 +1,70 @@
+"""The one place that writes files: atomic replacement, and append-only JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace `path` with `text` so that a reader sees the old file or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace `path` with `value` as JSON; NaN and infinity are refused."""
+    write_atomic(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def append_record(path: Path, record: Record) -> None:
+    """Append one record as one line, in a single write."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n"
+    with path.open("ab") as file:
+        file.write(line.encode())
+
+
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Replace `path` with these records."""
+    lines = (json.dumps(record, allow_nan=False, ensure_ascii=False) for record in records)
+    write_atomic(path, "".join(line + "\n" for line in lines))
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """The records of a file, oldest first; none when it is absent.
+
+    A torn last line (the writer was killed) is not a record and is left out.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            yield json.loads(line)
+
+
+def drop_torn_line(path: Path) -> None:
+    """Cut a last line without its end off, so that the next record starts on a line of its own."""
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole != len(data):
+        with path.open("rb+") as file:
+            file.truncate(whole)

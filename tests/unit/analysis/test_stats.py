@@ -1,0 +1,226 @@
+"""Intervals against published and hand-worked examples, at their edges, and for coverage."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from mars_cli.analysis import stats
+
+
+def paired(both, gained, lost, neither):
+    lane = [1] * (both + gained) + [0] * (lost + neither)
+    base = [1] * both + [0] * gained + [1] * lost + [0] * neither
+    return lane, base
+
+
+def test_wilson_matches_the_formula_worked_by_hand():
+    # 13 of 16, z^2 = 3.8415: (26 + 3.8415 -+ 1.96 sqrt(3.8415 + 4*13*3/16)) / (2 * 19.8415)
+    assert stats.wilson(13, 16) == pytest.approx((0.5699, 0.9341), abs=1e-4)
+
+
+@pytest.mark.parametrize("right", [0, 7])
+def test_wilson_keeps_a_width_when_all_are_alike(right):
+    low, high = stats.wilson(right, 7)
+    assert 0 <= low < high <= 1
+    assert high - low > 0.3
+
+
+def test_wilson_of_nothing_is_none():
+    assert stats.wilson(0, 0) is None
+
+
+def test_bonett_price_matches_the_published_example():
+    # Complete response before and after consolidation (Cavo et al. 2012), as worked in Fagerland,
+    # Lydersen & Laake, Statistical Analysis of Contingency Tables, ch. 8: 0.8667, 0.7579-0.9910.
+    found = stats.paired_ratio_01(*paired(59, 6, 16, 80))
+    assert found.value == pytest.approx(65 / 75)
+    assert found.interval == pytest.approx((0.7579, 0.9910), abs=1e-4)
+
+
+def test_documents_both_lanes_got_wrong_do_not_move_the_ratio():
+    few, many = (stats.paired_ratio_01(*paired(59, 6, 16, wrong)) for wrong in (0, 500))
+    assert few == many
+
+
+def test_bonett_price_turned_over_is_the_reciprocal():
+    lane, base = paired(40, 3, 9, 20)
+    low, high = stats.paired_ratio_01(lane, base).interval
+    assert stats.paired_ratio_01(base, lane).interval == pytest.approx((1 / high, 1 / low))
+
+
+def test_bonett_price_keeps_a_width_without_a_discordant_document():
+    found = stats.paired_ratio_01(*paired(100, 0, 0, 0))
+    low, high = found.interval
+    assert found.value == 1.0
+    assert low < 0.99
+    assert high > 1.01
+
+
+def test_a_lane_with_nothing_right_has_recovery_zero_and_an_interval_above_it():
+    found = stats.paired_ratio_01(*paired(0, 0, 12, 3))
+    assert found.value == 0.0
+    assert found.interval[0] == 0.0
+    assert 0 < found.interval[1] < 1
+
+
+def test_a_ratio_to_nothing_is_none_with_a_note():
+    found = stats.paired_ratio_01(*paired(0, 4, 0, 5))
+    assert (found.value, found.interval) == (None, None)
+    assert found.note == stats.NO_RATIO
+    assert stats.log_ratio([1.0, 1.0], [0.0, 0.0]) == stats.Estimate(None, None, stats.NO_RATIO)
+
+
+def test_one_document_gives_a_value_without_an_interval():
+    assert stats.paired_ratio_01([1], [1]) == stats.Estimate(1.0, None, stats.TOO_FEW)
+    assert stats.log_ratio([3.0], [2.0]) == stats.Estimate(1.5, None, stats.TOO_FEW)
+    assert stats.mean_interval([0.5]) is None
+
+
+def test_mcnemar_matches_the_binomial_sum_worked_by_hand():
+    # 6 gained, 16 lost: 2 * sum(C(22, i), i = 0..6) / 2^22 = 2 * 110056 / 4194304
+    assert stats.mcnemar(*paired(59, 6, 16, 80)) == pytest.approx(2 * 110056 / 4194304)
+
+
+def test_mcnemar_without_discordant_pairs_is_one_and_without_documents_none():
+    assert stats.mcnemar([1, 0], [1, 0]) == 1.0
+    assert stats.mcnemar([], []) is None
+
+
+def test_pairs_that_do_not_align_are_refused():
+    with pytest.raises(ValueError, match="align: 1 against 2"):
+        stats.log_ratio([1.0], [1.0, 2.0])
+
+
+def test_mean_interval_matches_students_t_worked_by_hand():
+    # 1, 2, 3: mean 2, standard error 1/sqrt(3), t(2 degrees of freedom) = 4.3027
+    half = 4.30265 / math.sqrt(3)
+    assert stats.mean_interval([1.0, 2.0, 3.0]) == pytest.approx((2 - half, 2 + half), abs=1e-4)
+    assert stats.mean_interval([0.1] * 9) is None
+
+
+def test_log_ratio_of_two_documents_is_students_t_on_the_log_scale():
+    # u = (1, 1), v = (2/3, 4/3): d = -+1/3, error sqrt((2/9) / 2) = 1/3, t(1) = 12.7062
+    found = stats.log_ratio([2.0, 4.0], [1.0, 1.0])
+    half = 12.7062 / 3
+    assert found.value == 3.0
+    assert found.interval == pytest.approx((3 * math.exp(-half), 3 * math.exp(half)), rel=1e-4)
+
+
+def test_few_changed_documents_widen_the_interval():
+    # v = (.5, .5, 2), d = (-.5, -.5, 1): error sqrt(1.5/6) = 0.5; one changed: times sqrt(3)
+    found = stats.log_ratio([1.0, 1.0, 4.0], [1.0, 1.0, 1.0])
+    half = 4.30265 * 0.5 * math.sqrt(3)
+    assert found.interval == pytest.approx((2 * math.exp(-half), 2 * math.exp(half)), rel=1e-4)
+
+
+def test_log_ratio_is_a_ratio_of_means_not_a_mean_of_ratios():
+    # ratios 1 and 4 have mean 2.5; the means are 5 and 2
+    assert stats.log_ratio([2.0, 8.0], [2.0, 2.0]).value == 2.5
+    assert stats.log_ratio([8.0, 2.0], [2.0, 2.0]).value == 2.5
+    assert stats.log_ratio([4.0, 4.0], [1.0, 4.0]).value == pytest.approx(8 / 5)
+
+
+def test_the_interval_is_the_same_every_time_and_is_bent_by_skew():
+    lane, base = [1.0, 1.1, 0.9] * 3 + [1.5, 2.0, 8.0], [1.0] * 12
+    first, second = stats.log_ratio(lane, base), stats.log_ratio(lane, base)
+    assert first == second
+    low, high = np.log(first.interval) - math.log(first.value)
+    assert low < 0 < high
+    assert high > 1.2 * -low  # Student's t alone would be symmetric on the log scale
+
+
+def test_turning_the_quotient_over_turns_the_interval_over():
+    rng = np.random.default_rng(4)
+    x, y = rng.uniform(1, 2, 20), rng.uniform(1, 3, 20)
+    low, high = stats.log_ratio(y, x).interval
+    assert stats.log_ratio(x, y).interval == pytest.approx((1 / high, 1 / low), rel=0.01)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 40])
+def test_documents_with_one_and_the_same_ratio_have_no_interval_and_a_note(n):
+    x = [1.0 + 0.1 * i for i in range(n)]
+    found = stats.log_ratio([1.7 * v for v in x], x)
+    assert found.value == pytest.approx(1.7)
+    assert (found.interval, found.note) == (None, stats.ALL_ALIKE)
+
+
+@pytest.mark.parametrize(
+    ("lane", "base"),
+    [([], []), ([math.nan, 1.0], [1.0, 1.0]), ([1.0, 1.0], [math.inf, 1.0])],
+)
+def test_no_valid_value_gives_none(lane, base):
+    found = stats.log_ratio(lane, base)
+    assert (found.value, found.interval) == (None, None)
+    assert found.note
+
+
+def test_a_numerator_of_zero_is_a_value_without_an_interval():
+    found = stats.log_ratio([0.0, 0.0, 0.0], [1.0, 2.0, 3.0])
+    assert found.value == 0.0
+    assert found.interval is None
+    assert found.note
+
+
+@pytest.mark.parametrize("n", [4, 5, 8, 30])
+def test_mostly_zero_values_give_finite_ends(n):
+    lane, base = [0.0] * (n - 1) + [1.0], [1.0] + [0.0] * (n - 1)
+    low, high = stats.log_ratio(lane, base).interval
+    assert 0 < low < 1 < high < math.inf
+
+
+def test_memory_does_not_grow_with_documents():
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(1, 2, 3000), rng.uniform(1, 2, 3000)
+    tracemalloc.start()
+    low, high = stats.log_ratio(y, x).interval
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert high - low < 0.1
+    assert peak < 50_000_000  # all resamples at once would take 96 MB
+
+
+# -- coverage: a small, seeded part of the grid ------------------------------------------------
+
+
+@pytest.mark.parametrize(("recovery", "discordant"), [(0.98, 0.02), (1.0, 0.01), (0.95, 0.05)])
+def test_bonett_price_covers_with_few_discordant_documents(recovery, discordant):
+    n, base, runs = 100, 0.9, 1000
+    change = base * recovery - base
+    gained, lost = (discordant + change) / 2, (discordant - change) / 2
+    cells = np.array([base - lost, gained, lost, 1 - base - gained])
+    draws = np.random.default_rng(7).multinomial(n, cells, size=runs)
+    hits = 0
+    for both, up, down, _ in draws.tolist():
+        low, high = stats.paired_ratio_01(*paired(both, up, down, n - both - up - down)).interval
+        hits += low <= recovery <= high
+    assert hits / runs >= 0.92
+
+
+def test_studentised_interval_covers_a_dozen_skewed_speed_ratios():
+    rng = np.random.default_rng(11)
+    runs, hits = 200, 0
+    for _ in range(runs):
+        base = 20 * np.exp(rng.normal(0, 0.03, 12))
+        lane = base * (1 + rng.exponential(0.7, 12))  # true ratio of means: 1.7
+        low, high = stats.log_ratio(lane, base).interval
+        hits += low <= 1.7 <= high
+    assert hits / runs >= 0.90
+
+
+def test_studentised_interval_covers_graded_scores_of_which_few_changed():
+    rng = np.random.default_rng(12)
+    runs, hits, seen = 200, 0, 0
+    true = 1 - 0.05 * 0.1  # 5% of documents lose 10 of 100 points on average, of mean 1
+    for _ in range(runs):
+        base = rng.uniform(0.5, 1.5, 60)
+        lane = base - np.where(rng.random(60) < 0.05, base * rng.uniform(0, 0.2, 60), 0)
+        found = stats.log_ratio(lane, base)
+        if found.interval is not None:
+            seen += 1
+            hits += found.interval[0] <= true <= found.interval[1]
+    assert seen > 170
+    assert hits / seen >= 0.90

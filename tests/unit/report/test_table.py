@@ -1,0 +1,306 @@
+# ruff: noqa: RUF001 - null is printed as an en dash
+"""The picture a user sees, at two widths, and that text stays text."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import pytest
+from rich.console import Console
+
+from mars_cli.analysis.compare import build_results
+from mars_cli.report import numbers
+from mars_cli.report.markdown import markdown
+from mars_cli.report.table import noise_line, summary_table, task_notes
+
+STRICT, MARS = "strict-ngram-k7", "mars-ngram-k7-t0.9"
+LANE_IDS = ("ar", STRICT, MARS)
+
+
+def lane(**figures):
+    nulls = dict.fromkeys(
+        (
+            *("score", "score_ci", "recovery", "recovery_ci", "recovery_note", "p_value"),
+            *("acceptance_length", "speedup", "speedup_ci", "decode_speedup", "decode_speedup_ci"),
+            *("wall_speedup", "wall_speedup_ci", "tokens_per_s", "relaxed_per_100_tokens"),
+            *("exact_match_ar", "truncated_share", "within_noise"),
+        )
+    )
+    return {**nulls, "notes": [], **figures}
+
+
+def whole(**figures):
+    return {"speedup": None, "recovery": None, "acceptance_length": None, "notes": [], **figures}
+
+
+def facts(name, lanes, notes=()):
+    return {
+        "n": 100 if name == "mars_products" else 12,
+        "n_speed": 8,
+        "metric": "exact_match,none",
+        "higher_is_better": True,
+        "speed_mode": "interleaved",
+        "notes": list(notes),
+        "lanes": lanes,
+    }
+
+
+LOW_BASE = "recovery: ar got only 1 of 12 documents right; below 10 no ratio is given"
+PRODUCTS = facts(
+    "mars_products",
+    {
+        "ar": lane(score=0.69, recovery=100.0, acceptance_length=1.0, speedup=1.0, tokens_per_s=20),
+        STRICT: lane(
+            score=0.69,
+            recovery=100.0,
+            recovery_ci=[97.25, 102.75],
+            acceptance_length=1.08,
+            speedup=1.03,
+            speedup_ci=[0.99, 1.07],
+            within_noise=True,
+            tokens_per_s=20.6,
+        ),
+        MARS: lane(
+            score=0.67,
+            recovery=97.1,
+            recovery_ci=[90.0, 104.76],
+            acceptance_length=1.44,
+            speedup=1.22,
+            speedup_ci=[1.17, 1.27],
+            within_noise=False,
+            tokens_per_s=24.4,
+        ),
+    },
+)
+HUMANEVAL = facts(
+    "mars_humaneval",
+    {
+        "ar": lane(score=0.083, recovery_note="low_base", acceptance_length=1.0, speedup=1.0),
+        STRICT: lane(
+            score=0.083,
+            recovery_note="low_base",
+            acceptance_length=1.5,
+            speedup=1.4,
+            speedup_ci=[1.3, 1.5],
+            tokens_per_s=30.1,
+            notes=[LOW_BASE],
+        ),
+        MARS: lane(
+            score=0.0,
+            recovery_note="low_base",
+            acceptance_length=2.44,
+            speedup=2.4,
+            speedup_ci=[2.1, 2.7],
+            tokens_per_s=52.0,
+            notes=[LOW_BASE, "33% of the answers were cut off by the length limit"],
+        ),
+    },
+)
+RESULTS = {
+    "schema": 1,
+    "run": {"id": "demo", "created": "2026-11-29", "status": "complete"},
+    "model": {"id": "smollm2-135m", "revision": None},
+    "environment": {"vllm": "0.32.0", "cpu": {"cores": 2}},
+    "lanes": [{"id": name, "rule": name.split("-")[0], "k": 7} for name in LANE_IDS],
+    "tasks": {"mars_products": PRODUCTS, "mars_humaneval": HUMANEVAL},
+    "noise": {
+        "mars_products": {"aa_speedup": 1.01, "aa_ci": [0.97, 1.05], "notes": []},
+        "mars_humaneval": {"aa_speedup": None, "aa_ci": None, "notes": []},
+    },
+    "overall": {
+        "ar": whole(speedup=1.0),
+        STRICT: whole(speedup=1.2, recovery=100.0, acceptance_length=1.3),
+        MARS: whole(speedup=1.71, recovery=97.1, acceptance_length=1.9),
+    },
+    "engine_differences": [f"{STRICT}, {MARS}: async_scheduling is False, with ar True"],
+    "notes": ["Intervals are of this run alone."],
+}
+
+AT_100 = """\
+beside the draft, strict-ngram-k7, mars-ngram-k7-t0.9: async_scheduling is False, with ar True
+
+mars_products · exact_match,none · 100 documents, 8 timed prompts (interleaved)
+  lane                score              recovery   tau               speedup  tok/s
+  ar                  0.690                100.0%  1.00                 1.00x   20.0
+  strict-ngram-k7     0.690  100.0% [97.2, 102.8]  1.08  1.03x [0.99, 1.07] ~   20.6
+  mars-ngram-k7-t0.9  0.670   97.1% [90.0, 104.8]  1.44    1.22x [1.17, 1.27]   24.4
+  A/A 1.01x [0.97, 1.05] (ar against itself): differences inside are noise
+
+mars_humaneval · exact_match,none · 12 documents, 8 timed prompts (interleaved)
+  lane                score              recovery   tau               speedup  tok/s
+  ar                  0.083            – low base  1.00                 1.00x      –
+  strict-ngram-k7     0.083            – low base  1.50    1.40x [1.30, 1.50]   30.1
+  mars-ngram-k7-t0.9  0.000            – low base  2.44    2.40x [2.10, 2.70]   52.0
+  noise floor not measured: no prompt was timed twice with ar
+  - all lanes: recovery: ar got only 1 of 12 documents right; below 10 no ratio is given
+  - mars-ngram-k7-t0.9: 33% of the answers were cut off by the length limit
+
+overall
+  - strict-ngram-k7: speedup 1.20x (geometric mean), recovery 100.0% (mean), tau 1.30 (pooled)
+  - mars-ngram-k7-t0.9: speedup 1.71x (geometric mean), recovery 97.1% (mean), tau 1.90 (pooled)
+
+tau: acceptance length, delivered tokens per step. Brackets: 95% intervals over documents. ~ the
+interval overlaps the A/A noise: no difference is shown. Intervals are of this run alone.
+"""
+AT_80 = """\
+beside the draft, strict-ngram-k7, mars-ngram-k7-t0.9: async_scheduling is
+False, with ar True
+
+mars_products · exact_match,none · 100 documents, 8 timed prompts (interleaved)
+  lane                score       recovery   tau         speedup  tok/s
+  ar                  0.690         100.0%  1.00           1.00x   20.0
+  strict-ngram-k7     0.690         100.0%  1.08           1.03x   20.6
+                             [97.2, 102.8]        [0.99, 1.07] ~
+  mars-ngram-k7-t0.9  0.670          97.1%  1.44           1.22x   24.4
+                             [90.0, 104.8]          [1.17, 1.27]
+  A/A 1.01x [0.97, 1.05] (ar against itself): differences inside are noise
+
+mars_humaneval · exact_match,none · 12 documents, 8 timed prompts (interleaved)
+  lane                score       recovery   tau         speedup  tok/s
+  ar                  0.083     – low base  1.00           1.00x      –
+  strict-ngram-k7     0.083     – low base  1.50           1.40x   30.1
+                                                    [1.30, 1.50]
+  mars-ngram-k7-t0.9  0.000     – low base  2.44           2.40x   52.0
+                                                    [2.10, 2.70]
+  noise floor not measured: no prompt was timed twice with ar
+  - all lanes: recovery: ar got only 1 of 12 documents right; below 10 no ratio
+    is given
+  - mars-ngram-k7-t0.9: 33% of the answers were cut off by the length limit
+
+overall
+  - strict-ngram-k7: speedup 1.20x (geometric mean), recovery 100.0% (mean), tau
+    1.30 (pooled)
+  - mars-ngram-k7-t0.9: speedup 1.71x (geometric mean), recovery 97.1% (mean),
+    tau 1.90 (pooled)
+
+tau: acceptance length, delivered tokens per step. Brackets: 95% intervals over
+documents. ~ the interval overlaps the A/A noise: no difference is shown.
+Intervals are of this run alone.
+"""
+
+
+def render(results, width):
+    console = Console(width=width, file=io.StringIO(), color_system=None, legacy_windows=False)
+    console.print(summary_table(results, width))
+    lines = console.file.getvalue().split("\n")
+    assert max(map(len, lines)) <= width
+    return "\n".join(line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize(("width", "expected"), [(100, AT_100), (80, AT_80)])
+def test_the_table_looks_like_this(width, expected):
+    assert render(RESULTS, width) == expected
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 79, 95, 96, 120, 200])
+def test_no_line_is_longer_than_the_width(width):
+    figures = render(RESULTS, max(width, 40))
+    assert "1.22x" in figures
+
+
+def test_long_names_and_huge_figures_stay_within_the_width():
+    results = copy.deepcopy(RESULTS)
+    task = results["tasks"].pop("mars_products")
+    task["lanes"]["topk-delta-eagle3-k7-k10-d0.6-" * 4] = {
+        **task["lanes"].pop(MARS),
+        "speedup": 1.5e9,
+        "speedup_ci": [1e-9, 1e300],
+        "tokens_per_s": 123456.7,
+    }
+    results["tasks"]["a_task_with_a_name_" * 9] = task
+    for width in (80, 100):
+        assert "1.5e+09x" in render(results, width)
+
+
+def test_a_speedup_inside_the_noise_is_marked_and_explained():
+    text = render(RESULTS, 100)
+    (strict, *_) = [line for line in text.split("\n") if line.startswith(f"  {STRICT}")]
+    assert "1.03x [0.99, 1.07] ~" in strict
+    assert "~ the interval overlaps the A/A noise" in " ".join(text.split())
+    clear = copy.deepcopy(RESULTS)
+    del clear["tasks"]["mars_products"]["lanes"][STRICT]
+    assert "~" not in render(clear, 100)
+
+
+def test_a_figure_that_is_null_is_a_dash():
+    results = {**RESULTS, "tasks": {"mars_products": facts("mars_products", {"ar": lane()})}}
+    (row,) = [line for line in render(results, 100).split("\n") if line.startswith("  ar ")]
+    assert row.split() == ["ar", *"–––––"]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_names_are_text_not_markup(width):
+    results = copy.deepcopy(RESULTS)
+    odd = "[red]x[/] \x1b[31m\u202e|y"
+    results["tasks"] = {odd: facts(odd, {odd: lane(notes=["[/nonsense] \x1b]0;t\x07"])})}
+    text = render(results, width)
+    assert text.count("[red]x[/] \\x1b[31m\\x202e|y") >= 2
+    assert "[/nonsense]" in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_a_note_of_several_lanes_is_said_once():
+    assert task_notes(HUMANEVAL) == [
+        f"all lanes: {LOW_BASE}",
+        f"{MARS}: 33% of the answers were cut off by the length limit",
+    ]
+
+
+def test_the_noise_line_says_what_it_does_not_know():
+    assert noise_line(None).startswith("noise floor not measured")
+    assert "its noise is unknown" in noise_line({"aa_speedup": 1.0, "aa_ci": None})
+
+
+def test_results_of_no_task_render():
+    found = build_results({"id": "x"}, {}, {}, [{"id": "ar", "rule": "none"}], {})
+    assert "No task has results." in render(found, 80)
+    assert markdown(found).startswith("# mars: x\n")
+
+
+def test_markdown_has_the_tables_notes_lanes_and_environment():
+    text = markdown(RESULTS)
+    assert "| `mars-ngram-k7-t0.9` | 0.670 | 97.1% [90.0, 104.8] | – | 1.44 |" in text
+    assert "1.03x [0.99, 1.07] ~" in text
+    assert r"A/A 1.01x \[0.97, 1.05\]" in text
+    assert "33% of the answers were cut off" in text
+    assert "- cpu.cores: `2`" in text
+    assert "- vllm: `0.32.0`" in text
+    assert text.endswith("\n")
+
+
+def test_markdown_rows_have_as_many_cells_as_the_header_whatever_the_names_hold():
+    results = copy.deepcopy(RESULTS)
+    odd = "a|b`c\n<script>"
+    results["tasks"] = {odd: facts(odd, {odd: lane(notes=["<b>*x*</b> | y"])})}
+    text = markdown(results)
+    rows = [line for line in text.split("\n") if line.startswith("| `a\\|b")]
+    assert len(rows) == 1
+    assert rows[0].replace("\\|", "").count("|") == 13
+    assert "## a\\|b\\`c\\\\x0a&lt;script&gt;" in text
+    assert r"&lt;b&gt;\*x\*&lt;/b&gt; \| y" in text
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (numbers.ratio(2.349), "2.35x"),
+        (numbers.percent(98.71), "98.7%"),
+        (numbers.share(0.125), "12.5%"),
+        (numbers.interval([2.1, 2.6]), "[2.10, 2.60]"),
+        (numbers.interval([90.0, 104.76], 1), "[90.0, 104.8]"),
+        (numbers.interval(None), ""),
+        (numbers.score(0.25), "0.250"),
+        (numbers.score(27.31), "27.3"),
+        (numbers.count(12345), "12,345"),
+        (numbers.p_value(0.0004), "<0.001"),
+        (numbers.p_value(0.0525), "0.052"),
+        (numbers.rate(21.74), "21.7"),
+        (numbers.rate(None), numbers.NULL),
+        (numbers.count(None), numbers.NULL),
+        (numbers.number(None), numbers.NULL),
+    ],
+)
+def test_numbers_are_formatted_in_one_way(made, expected):
+    assert made == expected
