@@ -120,7 +120,9 @@ def _read(path: Path) -> ModelConfig:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
-        raise UsageError(f"{where}: not valid YAML", hint="see configs/models for examples") from None
+        raise UsageError(
+            f"{where}: not valid YAML", hint="see configs/models for examples"
+        ) from None
     if not isinstance(data, dict):
         raise UsageError(f"{path}: expected a mapping of keys such as name and weights")
     try:

@@ -1,4 +1,4 @@
-"""The errors a user sees: one sentence saying what was wrong and where, and a hint saying what to do."""
+"""The errors a user sees: one sentence saying what was wrong, and a hint saying what to do."""
 
 from __future__ import annotations
 

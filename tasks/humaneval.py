@@ -27,11 +27,9 @@ from mars_cli import assets
 from mars_cli.errors import UsageError
 from mars_cli.scoring import code, sandbox
 
-_SHA256 = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
 
-
-def dataset(*, data: str, data_file: str | None = None, **_: Any) -> dict[str, Any]:
-    """{"test": the 164 items}, from the asset reference in the task's metadata."""
+def dataset(*, data: str, sha256: str, data_file: str | None = None, **_: Any) -> dict[str, Any]:
+    """{"test": the 164 items}, from the asset that the task's metadata names (`data`, `sha256`)."""
     if data_file is not None:
         raise UsageError(
             f"mars_humaneval has its own data and reads no file, but got {data_file}.",
@@ -39,7 +37,7 @@ def dataset(*, data: str, data_file: str | None = None, **_: Any) -> dict[str, A
         )
     from datasets import Dataset
 
-    with gzip.open(assets.resolve(data, sha256=_SHA256), "rt", encoding="utf-8") as lines:
+    with gzip.open(assets.resolve(data, sha256=sha256), "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     return {"test": Dataset.from_list(rows)}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import os
 import shlex
 import signal
 import sys
@@ -62,7 +64,9 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     callback=_theta,
     help="A MARS lane with this theta; repeat for several.",
 )
-@click.option("--k", type=click.IntRange(min=1), help="Draft tokens a step.  [default: the model's]")
+@click.option(
+    "--k", type=click.IntRange(min=1), help="Draft tokens a step.  [default: the model's]"
+)
 @click.option("--draft", metavar="NAME", help="Which of the model's drafts.  [default: its first]")
 @click.option("--tasks", metavar="A,B", help="Ours (`mars tasks`) or lm-eval's, by name.")
 @click.option("--limit", type=click.IntRange(min=1), help="Documents of each task.")
@@ -121,9 +125,21 @@ def command(**options: Any) -> None:
         sys.exit(FAILED)
 
 
+def _quiet() -> None:
+    """Keep libraries' chatter off our progress; engines write theirs to their logs."""
+    os.environ["TQDM_DISABLE"] = "1"
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    for name in ("lm_eval", "torch"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
 def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, dict[str, Any]]:
     """Check everything, then run; nothing is written before all checks have passed."""
     _require_engine()
+    _quiet()
     from mars_cli.evaluation.evaluate import evaluate
     from mars_cli.runs.provenance import environment
     from mars_cli.runs.run import Run, check_folder
@@ -169,9 +185,7 @@ def _configure(options: dict[str, Any]) -> ModelConfig:
         given["tasks"] = list(dict.fromkeys(names))
         # A model's short limits belong to its own demonstration, not to tasks asked for by name.
         given.setdefault("max_tokens", None)
-    return config.model_copy(
-        update={**changes, "defaults": defaults.model_copy(update=given)}
-    )
+    return config.model_copy(update={**changes, "defaults": defaults.model_copy(update=given)})
 
 
 def _plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
@@ -316,5 +330,3 @@ def _show(results: dict[str, Any], out: Path, *, as_json: bool) -> None:
     console = Console(width=width)
     console.print(summary_table(results, width))
     console.print(f"{out}/results.json  {out}/report.md", highlight=False, soft_wrap=True)
-
-

@@ -45,6 +45,7 @@ class Engine:
             **os.environ,
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine core lives in our process
             "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_LOGGING_LEVEL": "INFO",
             "TOKENIZERS_PARALLELISM": "false",
             **self.spec.environment,
             "MARS_ENGINE_PARENT": str(os.getpid()),

@@ -155,9 +155,7 @@ class Host:
         return self.engine.collective_rpc(method, args=args)[0]
 
 
-def align(
-    step_tokens: list[int], seen: list[StepSeen]
-) -> tuple[list[int], list[int], list[int]]:
+def align(step_tokens: list[int], seen: list[StepSeen]) -> tuple[list[int], list[int], list[int]]:
     """Lay what the seam saw beside what the engine delivered, output by output.
 
     Every output is one step, which verified d drafts, accepted a and emitted 1 + a tokens. Only

@@ -29,10 +29,8 @@ def engine_specs(
 ) -> dict[str, EngineSpec]:
     """One engine for each `Lane.engine_id`, alike in all but the draft.
 
-    Args:
-        weights: the resolved checkpoint.
-        concurrency: the most requests in flight.
-        overrides: vLLM EngineArgs from the command line; they win.
+    `weights` is the resolved checkpoint, `concurrency` the most requests in flight; `overrides`
+    are vLLM EngineArgs from the command line, and win.
     """
     hf = _hf_config(weights)
     own_limit = getattr(hf, "max_position_embeddings", None) or DEFAULT_MAX_MODEL_LEN

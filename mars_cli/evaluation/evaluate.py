@@ -196,11 +196,11 @@ def write_results(job: Job, run: Run) -> dict[str, Any]:
             metric=task.metric,
             higher_is_better=task.higher_is_better,
             speed_mode="interleaved",
-            quality={
-                lane: list(read_records(run.quality(task.name, lane))) for lane in lane_ids
-            },
+            quality={lane: list(read_records(run.quality(task.name, lane))) for lane in lane_ids},
             speed=list(read_records(run.speed(task.name))),
-            notes=[f["reason"] for f in run.manifest.get("failures", []) if task.name in f["where"]],
+            notes=[
+                f["reason"] for f in run.manifest.get("failures", []) if task.name in f["where"]
+            ],
         )
         for task in job.tasks
     }

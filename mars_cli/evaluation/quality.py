@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from typing import Any
@@ -69,8 +68,7 @@ def run_quality(
 ) -> list[Prompt]:
     """Generate and score what is not recorded yet; return the task's prompts.
 
-    Args:
-        identity: JSON-able; what a record depends on besides lane, prompt, document and sample.
+    `identity` is JSON-able: what a record depends on besides lane, prompt, document and sample.
 
     Raises:
         EngineError: the engine died; what had finished is recorded.
@@ -152,7 +150,6 @@ def _evaluate(
 ) -> dict[int, dict[str, float | None]]:
     """lm-eval's own request building, filters and metrics: doc_id -> "metric,filter" -> score."""
     evaluate: Callable[..., Any] = lm_eval.evaluator.evaluate
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)
     results = evaluate(
         lm,
         {"tasks": {task.name: task.definition}, "groups": {}, "group_map": {}},

@@ -58,8 +58,7 @@ def run_speed(
 ) -> None:
     """Time what is not recorded yet, at concurrency 1 and without prefix-cache reads.
 
-    Args:
-        engines: by `Lane.engine_id`; all are loaded, and idle unless it is their turn.
+    `engines` go by `Lane.engine_id`; all are loaded, and idle unless it is their turn.
 
     Raises:
         EngineError: an engine died; what had finished is recorded.
@@ -69,9 +68,7 @@ def run_speed(
     plan: dict[str, tuple[Prompt, Measurement, dict[str, Any]]] = {}
     for repeat in range(repeats):
         for number, prompt in enumerate(prompts):
-            for place, measurement in enumerate(
-                round_order(lanes, repeat * len(prompts) + number)
-            ):
+            for place, measurement in enumerate(round_order(lanes, repeat * len(prompts) + number)):
                 lane, control = measurement.lane, measurement.control
                 key = record_key(identity, lane, prompt, "speed", repeat, control)
                 plan[key] = (
@@ -107,9 +104,7 @@ def run_speed(
             step(1)
 
 
-def warm_up(
-    run: Run, prompt: Prompt, lanes: list[Lane], engines: dict[str, Engine]
-) -> None:
+def warm_up(run: Run, prompt: Prompt, lanes: list[Lane], engines: dict[str, Engine]) -> None:
     """Let every lane generate a little, unrecorded: first requests compile and allocate."""
     for lane in lanes:
         engine = engines[lane.engine_id]

@@ -95,10 +95,10 @@ def _refuse_likelihood(manager: TaskManager, name: str) -> None:
 def _load(manager: TaskManager, name: str, data: Path | None) -> dict[str, Any]:
     spec: Any = name
     if data is not None:
-        metadata = dict((manager.task_index[name].cfg or {}).get("metadata") or {})
-        if "data" not in metadata:
-            raise UsageError(f"--data {name}: this task takes no data file")
-        spec = {"task": name, "metadata": {**metadata, "data_file": str(data)}}
+        # lm-eval overrides a task's own settings only for a member of a group.
+        metadata = (manager.task_index[name].cfg or {}).get("metadata") or {}
+        member = {"task": name, "metadata": {**metadata, "data_file": str(data)}}
+        spec = {"group": "with local data", "task": [member]}
     try:
         loaded: dict[str, Any] = manager.load([spec])["tasks"]
         for definition in loaded.values():

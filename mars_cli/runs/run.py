@@ -1,10 +1,10 @@
 """A run directory: created or resumed under a lock, with sessions that count what they generate.
 
-    outputs/<id>/
-      manifest.json      the plan, resolved; environment; lanes; sessions; status
-      records/           prompts, quality, speed: append-only JSON lines
-      logs/              one file an engine
-      results.json  report.md      derived; can be rebuilt from the records at any time
+outputs/<id>/
+  manifest.json      the plan, resolved; environment; lanes; sessions; status
+  records/           prompts, quality, speed: append-only JSON lines
+  logs/              one file an engine
+  results.json  report.md      derived; can be rebuilt from the records at any time
 """
 
 from __future__ import annotations
@@ -184,7 +184,9 @@ def check_folder(folder: Path, plan: dict[str, Any]) -> None:
         UsageError: it is a file, holds something else, or holds a run of a different plan.
     """
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out {folder}: is a file", hint="give a folder, new or of this same run")
+        raise UsageError(
+            f"--out {folder}: is a file", hint="give a folder, new or of this same run"
+        )
     manifest = read_manifest(folder)
     if manifest is None:
         strangers = [p for p in folder.iterdir() if p.name != ".lock"] if folder.exists() else []

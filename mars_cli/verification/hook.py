@@ -160,5 +160,3 @@ def install(seam: Seam) -> None:
     note = seam.around_runner(GPUModelRunner._sample)
     sampler_module.rejection_sample = verify  # type: ignore[attr-defined]
     GPUModelRunner._sample = note  # type: ignore[method-assign]
-
-

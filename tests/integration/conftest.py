@@ -12,7 +12,9 @@ from mars_cli.engine.protocol import EngineSpec
 DRAFT = {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 3}
 
 
-def spec(checkpoint: Path, name: str, speculative: dict[str, Any] | None, **more: Any) -> EngineSpec:
+def spec(
+    checkpoint: Path, name: str, speculative: dict[str, Any] | None, **more: Any
+) -> EngineSpec:
     return EngineSpec(
         name,
         {

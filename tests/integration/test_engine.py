@@ -35,7 +35,7 @@ def tokens(generations: dict[str, Generation]) -> dict[str, list[int]]:
 
 
 def holds_identity(generation: Generation) -> bool:
-    """tokens = 1 + plain steps + sum over drafted steps of (1 + accepted) - discarded at the stop."""
+    """tokens = 1 + plain steps + sum over drafted steps of (1 + accepted) - discarded."""
     steps = list(zip(generation.drafted, generation.accepted, strict=True))[1:]
     plain = sum(drafted == 0 for drafted, _ in steps)
     emitted = 1 + plain + sum(1 + accepted for drafted, accepted in steps if drafted)
@@ -169,8 +169,9 @@ def test_dead_engine_is_one_clear_error(
 
 def test_model_that_is_none_is_one_clear_error(make_spec: MakeSpec, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(EngineError, match="failed:") as caught, Engine(
-        make_spec(tmp_path, "broken", None), tmp_path / "broken.log"
+    with (
+        pytest.raises(EngineError, match="failed:") as caught,
+        Engine(make_spec(tmp_path, "broken", None), tmp_path / "broken.log"),
     ):
         pass
     assert "\n" not in str(caught.value)

@@ -28,6 +28,8 @@ def test_steps_after_the_end_belong_to_nothing() -> None:
         ([1, 4], [(0, 0, []), (3, 2, [])]),  # more than the sampler emitted
     ],
 )
-def test_disagreement_is_loud(step_tokens: list[int], seen: list[tuple[int, int, list[int]]]) -> None:
+def test_disagreement_is_loud(
+    step_tokens: list[int], seen: list[tuple[int, int, list[int]]]
+) -> None:
     with pytest.raises(RuntimeError, match="delivered"):
         align(step_tokens, seen)

@@ -1,4 +1,4 @@
-"""The MARS rule once more, in plain Python over lists, written from the paper and not from our code."""
+"""The MARS rule once more, in plain Python over lists, from the paper and not from our code."""
 
 from __future__ import annotations
 
@@ -20,21 +20,3 @@ def relaxes(logits: list[float], draft: int, theta: float) -> bool:
     if first <= 0 or logits[draft] < second or logits[draft] == float("-inf"):
         return False
     return as_float32(logits[draft] / first) > as_float32(theta)
-
-
-def decode_step(
-    rows: list[list[float]], drafts: list[int], theta: float
-) -> tuple[list[int], list[int]]:
-    """One greedy verification of `drafts` against len(drafts) + 1 rows: output, relaxed positions."""
-    output: list[int] = []
-    relaxed: list[int] = []
-    for position, draft in enumerate(drafts):
-        best = rows[position].index(max(rows[position]))
-        if draft == best:
-            output.append(draft)
-        elif relaxes(rows[position], draft, theta):
-            output.append(draft)
-            relaxed.append(position)
-        else:
-            return [*output, best], relaxed
-    return [*output, rows[len(drafts)].index(max(rows[len(drafts)]))], relaxed
