@@ -134,8 +134,12 @@ class Installer:
         return process.returncode == 0
 
     def not_found(self, package: str) -> bool:
-        """Whether the last run failed because no index has `package` in that version."""
-        return f"No matching distribution found for {package}" in self.last
+        """Whether the last run failed because no index has `package` in that version.
+
+        pip calls that a conflict when a constraints file names the package too.
+        """
+        verdicts = ("No matching distribution found for", "Cannot install")
+        return any(f"{verdict} {package}==" in self.last for verdict in verdicts)
 
     def explain(self) -> int:
         """Print the end of the last run; the exit code to leave with."""

@@ -17,7 +17,7 @@ from mars_cli.errors import EngineError
 from mars_cli.evaluation.lm import Prompt, Settings
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.quality import run_quality
-from mars_cli.evaluation.speed import run_speed, warm_up
+from mars_cli.evaluation.speed import missing, plan_speed, run_speed, warm_up
 from mars_cli.evaluation.tasks import Task
 from mars_cli.report.markdown import markdown
 from mars_cli.runs.files import read_records, write_atomic, write_json
@@ -156,26 +156,25 @@ def _speed(
     progress: Progress,
     failures: list[dict[str, str]],
 ) -> None:
-    chosen = {
-        task: [prompt for prompt in given if prompt.sample == 0][: job.speed_prompts]
+    identity = job.identity(engines[lanes[0].engine_id].facts)
+    plans = {
+        task: plan_speed(
+            [prompt for prompt in given if prompt.sample == 0][: job.speed_prompts],
+            lanes,
+            identity=identity,
+            repeats=job.repeats,
+        )
         for task, given in prompts.items()
     }
+    to_do = [timing for task, plan in plans.items() for timing in missing(run, task, plan)]
     current = "warm-up"
     try:
-        with progress.phase("warming up", len(lanes)) as step:
-            warm_up(run, next(iter(chosen.values()))[0], lanes, engines)
-            step(len(lanes))
-        for current, some in chosen.items():
-            run_speed(
-                run,
-                current,
-                some,
-                lanes,
-                engines,
-                identity=job.identity(engines[lanes[0].engine_id].facts),
-                repeats=job.repeats,
-                progress=progress,
-            )
+        if to_do:
+            with progress.phase("warming up", len(lanes)) as step:
+                warm_up(run, to_do[0].prompt, lanes, engines)
+                step(len(lanes))
+        for current, plan in plans.items():
+            run_speed(run, current, plan, engines, progress)
     except EngineError as error:
         _note_failure(failures, progress, f"speed {current}", "all lanes", error)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,57 +46,72 @@ def round_order(lanes: list[Lane], index: int) -> list[Measurement]:
     return measurements[turn:] + measurements[:turn]
 
 
+@dataclass(frozen=True)
+class Timing:
+    """A measurement to make, and the fields that identify its record."""
+
+    prompt: Prompt
+    measurement: Measurement
+    fields: dict[str, Any]
+
+
+def plan_speed(
+    prompts: list[Prompt], lanes: list[Lane], *, identity: Any, repeats: int
+) -> dict[str, Timing]:
+    """All measurements of a task by record key, in the order in which they are made."""
+    plan = {}
+    for repeat in range(repeats):
+        for number, prompt in enumerate(prompts):
+            order = round_order(lanes, repeat * len(prompts) + number)
+            for place, measurement in enumerate(order):
+                lane, control = measurement.lane, measurement.control
+                key = record_key(identity, lane, prompt, "speed", repeat, control)
+                fields = {
+                    "key": key,
+                    "doc_id": prompt.doc_id,
+                    "lane": lane.id,
+                    "control": control,
+                    "repeat": repeat,
+                    "order": place,
+                }
+                plan[key] = Timing(prompt, measurement, fields)
+    return plan
+
+
+def missing(run: Run, task: str, plan: dict[str, Timing]) -> list[Timing]:
+    """What of the plan is not recorded yet."""
+    done = {record["key"] for record in read_records(run.speed(task))}
+    return [timing for key, timing in plan.items() if key not in done]
+
+
 def run_speed(
     run: Run,
     task: str,
-    prompts: list[Prompt],
-    lanes: list[Lane],
+    plan: dict[str, Timing],
     engines: dict[str, Engine],
-    *,
-    identity: Any,
-    repeats: int,
     progress: Progress,
 ) -> None:
     """Time what is not recorded yet, at concurrency 1 and without prefix-cache reads.
 
-    `engines` go by `Lane.engine_id`; all are loaded, and idle unless it is their turn.
+    `engines` go by `Lane.engine_id`; all are loaded, and idle unless it is their turn: an engine
+    that waits is blocked on its pipe and uses no core.
 
     Raises:
         EngineError: an engine died; what had finished is recorded.
     """
-    path = run.speed(task)
-    done = {record["key"] for record in read_records(path)}
-    plan: dict[str, tuple[Prompt, Measurement, dict[str, Any]]] = {}
-    for repeat in range(repeats):
-        for number, prompt in enumerate(prompts):
-            for place, measurement in enumerate(round_order(lanes, repeat * len(prompts) + number)):
-                lane, control = measurement.lane, measurement.control
-                key = record_key(identity, lane, prompt, "speed", repeat, control)
-                plan[key] = (
-                    prompt,
-                    measurement,
-                    {
-                        "key": key,
-                        "doc_id": prompt.doc_id,
-                        "lane": lane.id,
-                        "control": control,
-                        "repeat": repeat,
-                        "order": place,
-                    },
-                )
-    missing = [key for key in plan if key not in done]
-    with progress.phase(f"speed {task}", len(plan), len(plan) - len(missing)) as step:
-        for key in missing:
-            prompt, measurement, fields = plan[key]
-            engine = engines[measurement.lane.engine_id]
+    to_do = missing(run, task, plan)
+    with progress.phase(f"speed {task}", len(plan), len(plan) - len(to_do)) as step:
+        for timing in to_do:
+            lane = timing.measurement.lane
+            engine = engines[lane.engine_id]
             run.starting(1)
-            use_lane(engine, measurement.lane)
-            request = request_for(prompt, key, use_prefix_cache=False)
+            use_lane(engine, lane)
+            request = request_for(timing.prompt, timing.fields["key"], use_prefix_cache=False)
             (generation,) = engine.generate([request], concurrency=1)
             run.append(
-                path,
+                run.speed(task),
                 {
-                    **fields,
+                    **timing.fields,
                     **generation_record(generation),
                     "seconds": generation.seconds,
                     "ttft_s": generation.ttft_s,
@@ -111,7 +127,7 @@ def warm_up(run: Run, prompt: Prompt, lanes: list[Lane], engines: dict[str, Engi
         use_lane(engine, lane)
         short = min(WARM_UP_TOKENS, prompt.max_tokens)
         request = request_for(prompt, f"warm-up-{lane.id}", use_prefix_cache=False)
-        request = type(request)(**{**vars(request), "max_tokens": short})
+        request = dataclasses.replace(request, max_tokens=short)
         for _ in engine.generate([request], concurrency=1):
             pass
     run.session["warm_up_requests"] = run.session.get("warm_up_requests", 0) + len(lanes)

@@ -1,0 +1,135 @@
+"""The embedded model through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.engine
+
+STRICT, RELAXED, ONE = "strict-ngram-k7", "mars-ngram-k7-t0.9", "mars-ngram-k7-t1"
+LANES = ("ar", STRICT, RELAXED, ONE)
+PLAN = "--tasks mars_products,mars_humaneval --limit 4 --max-tokens 64 --theta 0.9 --theta 1.0"
+SPEED = "--speed-prompts 2 --repeats 1 --allow-code-execution"
+ARGUMENTS = ["eval", *PLAN.split(" "), *SPEED.split(" ")]
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def run(mars: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    out = tmp_path_factory.mktemp("eval") / "run"
+    return out, mars(*ARGUMENTS, "--out", str(out))
+
+
+@pytest.fixture(scope="module")
+def results(run: tuple[Path, Any]) -> dict[str, Any]:
+    out, finished = run
+    assert finished.returncode == 0, finished.stderr
+    return json.loads((out / "results.json").read_text())
+
+
+def test_run_is_complete_and_its_table_fits(run: tuple[Path, Any], results: dict[str, Any]) -> None:
+    assert results["run"]["status"] == "complete"
+    assert [lane["id"] for lane in results["lanes"]] == list(LANES)
+    lines = run[1].stdout.splitlines()
+    assert max(map(len, lines[:-1])) <= 100
+    for lane in LANES:
+        assert sum(line.split()[:1] == [lane] for line in lines) == 2
+
+
+def test_strict_is_lossless_here(results: dict[str, Any]) -> None:
+    for task in results["tasks"].values():
+        assert task["lanes"][STRICT]["exact_match_ar"] == 1.0
+
+
+def test_theta_one_is_strict_token_by_token(run: tuple[Path, Any], results: dict[str, Any]) -> None:
+    for task in results["tasks"]:
+        rows = records(run[0] / f"records/speed/{task}.jsonl")
+        by_lane = {
+            lane: {row["doc_id"]: row["token_ids"] for row in rows if row["lane"] == lane}
+            for lane in (STRICT, ONE)
+        }
+        assert by_lane[STRICT] == by_lane[ONE]
+
+
+def test_acceptance_length_is_what_the_steps_say(
+    run: tuple[Path, Any], results: dict[str, Any]
+) -> None:
+    for task, found in results["tasks"].items():
+        for lane in LANES:
+            rows = records(run[0] / f"records/quality/{task}/{lane}.jsonl")
+            later = [tokens for row in rows for tokens in row["step_tokens"][1:]]
+            assert found["lanes"][lane]["acceptance_length"] == pytest.approx(
+                sum(later) / len(later)
+            )
+
+
+def test_relaxing_accepts_more(results: dict[str, Any]) -> None:
+    lanes = results["tasks"]["mars_humaneval"]["lanes"]
+    assert lanes[RELAXED]["acceptance_length"] > lanes[STRICT]["acceptance_length"] > 1
+    assert lanes[RELAXED]["relaxed_per_100_tokens"] > 0
+    assert lanes[STRICT]["relaxed_per_100_tokens"] == 0
+
+
+def test_every_record_was_scored(run: tuple[Path, Any], results: dict[str, Any]) -> None:
+    for task, found in results["tasks"].items():
+        for lane in LANES:
+            rows = records(run[0] / f"records/quality/{task}/{lane}.jsonl")
+            assert len(rows) == found["n"] == 4
+            assert all(row["scores"][found["metric"]] in (0.0, 1.0) for row in rows)
+
+
+def test_running_again_generates_nothing(
+    mars: Any, run: tuple[Path, Any], results: dict[str, Any]
+) -> None:
+    out = run[0]
+    before = {p: p.read_bytes() for p in (out / "records").rglob("*.jsonl")}
+    again = mars(*ARGUMENTS, "--out", str(out), "--json")
+    assert again.returncode == 0, again.stderr
+    assert {p: p.read_bytes() for p in (out / "records").rglob("*.jsonl")} == before
+    assert json.loads(again.stdout)["tasks"] == results["tasks"]
+    sessions = json.loads((out / "manifest.json").read_text())["sessions"]
+    assert [session["requests_started"] > 0 for session in sessions] == [True, False]
+    assert sessions[1].get("warm_up_requests", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--model", "nosuch"], "--model nosuch"),
+        (["--tasks", "nosuch_task"], "--tasks nosuch_task"),
+        (["--tasks", "hellaswag"], "--tasks hellaswag"),
+        (["--draft", "nosuch"], "--draft nosuch"),
+        (["--data", "mars_gsm8k=missing.jsonl", "--tasks", "mars_gsm8k"], "missing.jsonl"),
+        (["--engine-arg", "colour=red"], "--engine-arg colour"),
+        (["--out", "file"], "--out file"),
+    ],
+)
+def test_wrong_input_is_one_line_and_a_hint(
+    mars: Any, tmp_path: Path, arguments: list[str], named: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    run = mars("eval", *arguments, cwd=tmp_path)
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert len(run.stderr.splitlines()) == 2
+    assert named in run.stderr.splitlines()[0]
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_other_plan_in_the_same_folder_is_refused(
+    mars: Any, run: tuple[Path, Any], results: dict[str, Any]
+) -> None:
+    out = run[0]
+    before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    refused = mars("eval", "--theta", "0.8", "--out", str(out))
+    assert refused.returncode == 2
+    assert "different plan" in refused.stderr
+    assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
