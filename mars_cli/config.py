@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -29,6 +29,7 @@ class Defaults(_Strict):
 
     tasks: list[str] = ["mars_gsm8k"]
     limit: int | None = Field(default=None, ge=1)
+    limits: dict[str, Annotated[int, Field(ge=1)]] = {}  # of tasks that differ from `limit`
     max_tokens: int | None = Field(default=None, ge=1)
     speed_prompts: int = Field(default=6, ge=0)
     repeats: int = Field(default=2, ge=1)

@@ -18,6 +18,7 @@ from mars_cli.errors import UsageError
 if TYPE_CHECKING:
     from mars_cli.config import ModelConfig
     from mars_cli.evaluation.evaluate import Job
+    from mars_cli.evaluation.tasks import Task
 
 DEFAULT_MODEL = "smollm2-135m"
 DEFAULT_THETA = 0.9
@@ -132,7 +133,7 @@ def _quiet() -> None:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    for name in ("lm_eval", "torch"):
+    for name in ("lm_eval", "torch", "vllm"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
@@ -140,6 +141,7 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
     """Check everything, then run; nothing is written before all checks have passed."""
     _require_engine()
     _quiet()
+    from mars_cli.assets import resolve_weights
     from mars_cli.evaluation.evaluate import evaluate
     from mars_cli.runs.provenance import environment
     from mars_cli.runs.run import Run, check_folder
@@ -147,10 +149,14 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
     config = _configure(options)
     plan = _plan(options, config)
     check_folder(out, plan)
+    tasks = _tasks(options, plan)
     progress.note(f"mars eval {config.name}: {', '.join(plan['lanes'])} -> {out}")
     for line in _overrides(plan):
         progress.note(line)
-    job = _job(options, config, plan)
+    with progress.phase("preparing weights", 1) as step:
+        weights = resolve_weights(config.weights, sha256=config.sha256)
+        step(1)
+    job = _job(options, config, plan, tasks, weights)
     with Run(out, plan, environment()) as run:
         results = evaluate(job, run, progress)
         return run.manifest["status"], results
@@ -178,12 +184,14 @@ def _configure(options: dict[str, Any]) -> ModelConfig:
         for key in ("limit", "max_tokens", "speed_prompts", "repeats", "concurrency")
         if options[key] is not None
     }
+    if options["limit"] is not None:
+        given["limits"] = {}
     if options["tasks"] is not None:
         names = [name.strip() for name in options["tasks"].split(",") if name.strip()]
         if not names:
             raise UsageError("--tasks: names no task", hint="such as mars_products,gsm8k")
         given["tasks"] = list(dict.fromkeys(names))
-        # A model's short limits belong to its own demonstration, not to tasks asked for by name.
+        # A model's own token limit belongs to its demonstration, not to tasks asked for by name.
         given.setdefault("max_tokens", None)
     return config.model_copy(update={**changes, "defaults": defaults.model_copy(update=given)})
 
@@ -249,17 +257,18 @@ def _engine_args(options: dict[str, Any]) -> dict[str, Any]:
 
 def _overrides(plan: dict[str, Any]) -> list[str]:
     """What holds against the tasks' own settings: said, since scores depend on it."""
-    return [
+    lines = [
         f"{name} = {plan[name]:g} overrides the tasks' own setting"
         for name in ("max_tokens", "temperature")
         if plan[name] is not None
     ]
+    if plan["limit"] is not None:
+        others = "".join(f", {n} of {task}" for task, n in plan["limits"].items())
+        lines.append(f"the first {plan['limit']} documents of each task{others}")
+    return lines
 
 
-def _job(options: dict[str, Any], config: ModelConfig, plan: dict[str, Any]) -> Job:
-    from mars_cli.assets import resolve_weights
-    from mars_cli.engine.setup import engine_specs
-    from mars_cli.evaluation.evaluate import Job
+def _tasks(options: dict[str, Any], plan: dict[str, Any]) -> list[Task]:
     from mars_cli.evaluation.tasks import load_tasks
     from mars_cli.scoring import sandbox
 
@@ -277,7 +286,19 @@ def _job(options: dict[str, Any], config: ModelConfig, plan: dict[str, Any]) -> 
                 f"--tasks {task.name}: is scored by running code from the model",
                 hint="give --allow-code-execution to allow that",
             )
-    weights = resolve_weights(config.weights, sha256=config.sha256)
+    return tasks
+
+
+def _job(
+    options: dict[str, Any],
+    config: ModelConfig,
+    plan: dict[str, Any],
+    tasks: list[Task],
+    weights: str,
+) -> Job:
+    from mars_cli.engine.setup import engine_specs
+    from mars_cli.evaluation.evaluate import Job
+
     lanes = _lanes(options, config)
     return Job(
         config=config,
@@ -291,7 +312,7 @@ def _job(options: dict[str, Any], config: ModelConfig, plan: dict[str, Any]) -> 
             concurrency=plan["concurrency"],
             overrides=plan["engine_args"],
         ),
-        limit=plan["limit"],
+        limits={task.name: plan["limits"].get(task.name, plan["limit"]) for task in tasks},
         speed_prompts=plan["speed_prompts"],
         repeats=plan["repeats"],
         concurrency=plan["concurrency"],

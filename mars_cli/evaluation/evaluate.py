@@ -35,7 +35,7 @@ class Job:
     lanes: list[Lane]
     tasks: list[Task]
     specs: dict[str, EngineSpec]
-    limit: int | None
+    limits: dict[str, int | None]  # documents of each task; None for all
     speed_prompts: int
     repeats: int
     concurrency: int
@@ -135,7 +135,7 @@ def _phases(
                     tokenizer=tokenizer,
                     settings=settings,
                     identity=job.identity(engine.facts),
-                    limit=job.limit,
+                    limit=job.limits[task.name],
                     concurrency=job.concurrency,
                     progress=progress,
                 )

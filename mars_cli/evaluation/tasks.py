@@ -109,7 +109,7 @@ def _load(manager: TaskManager, name: str, data: Path | None) -> dict[str, Any]:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise MarsError(
             f"task {name}: its data could not be loaded ({type(error).__name__}: {reason[:200]})",
-            hint="it needs its model hub's data set; give a local file with --data TASK=FILE where "
+            hint="its data set lies on a hub; give a local file with --data TASK=FILE where "
             "the task takes one, or choose an offline task (`mars tasks`)",
         ) from None
     return loaded

@@ -155,7 +155,7 @@ def install(seam: Seam) -> None:
 
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
-    sampler_module = importlib.import_module(SAMPLER_MODULE)
+    sampler_module: Any = importlib.import_module(SAMPLER_MODULE)
     verify = seam.around_sampler(sampler_module.rejection_sample)
     note = seam.around_runner(GPUModelRunner._sample)
     sampler_module.rejection_sample = verify

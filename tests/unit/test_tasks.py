@@ -7,6 +7,8 @@ import hashlib
 import json
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 
 from mars_cli import assets
 from mars_cli.errors import MarsError, UsageError
+from mars_cli.resources import tasks_dir
 from mars_cli.scoring import sandbox
 
 tasks = pytest.importorskip("lm_eval.tasks", reason="lm-eval comes with the extras cpu and gpu")
@@ -273,3 +276,19 @@ def test_canonical_solutions_of_humaneval_pass_and_stubs_fail(manager: Any) -> N
     for doc in docs[::14]:
         assert grade(task, doc, task.doc_to_target(doc)) == 1.0, doc["task_id"]
         assert grade(task, doc, f"```python\n{doc['prompt']}    pass\n```") == 0.0, doc["task_id"]
+
+
+def test_generated_tasks_need_no_compiler() -> None:
+    """pycosat ships as source; a machine that could not build it still has the tasks."""
+    code = (
+        "import sys, importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'pycosat' else find(name, *a)\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, *a):\n"
+        "        if name == 'pycosat': raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        f"sys.path.insert(0, {str(tasks_dir())!r})\n"
+        "import reasoning; assert len(reasoning.products(seed=1, documents=3)['test']) == 3"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr

@@ -1,0 +1,132 @@
+"""`mars eval` killed with SIGKILL, and run again: on a tiny model, in real vLLM."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.engine
+LIMIT, SPEED_PROMPTS, REPEATS = 5, 3, 2
+LANES = 3
+
+
+def command(checkpoint: Path, out: Path) -> list[str]:
+    options = (
+        f"--tasks mars_products --limit {LIMIT} --max-tokens 400 --speed-prompts {SPEED_PROMPTS} "
+        f"--repeats {REPEATS} --theta 0.5 --k 3 --dtype float32 --concurrency 2 "
+        "--engine-arg enforce_eager=true"
+    )
+    return [
+        *(sys.executable, "-m", "mars_cli", "eval", "--model", str(checkpoint)),
+        *(*options.split(), "--out", str(out)),
+    ]
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    """Whole records; a torn last line is none."""
+    found = []
+    for kind in ("quality", "speed"):
+        for path in (out / "records" / kind).rglob("*.jsonl"):
+            lines = path.read_text().split("\n")[:-1]
+            found += [{**json.loads(line), "kind": kind} for line in lines]
+    return found
+
+
+def engines_of(process: psutil.Process) -> list[psutil.Process]:
+    return [
+        child
+        for child in process.children(recursive=True)
+        if "mars_cli.engine.host" in " ".join(child.cmdline())
+    ]
+
+
+def kill_when(
+    arguments: list[str], log: Path, ready: Callable[[], bool], timeout: float = 300
+) -> list[psutil.Process]:
+    """Start, wait until `ready`, SIGKILL; return the engines that were running then."""
+    with log.open("ab") as file:
+        process = subprocess.Popen(arguments, stdout=file, stderr=file)
+    try:
+        deadline = time.monotonic() + timeout
+        while not ready():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+        engines = engines_of(psutil.Process(process.pid))
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    return engines
+
+
+def test_killed_run_loses_and_repeats_nothing_and_leaves_no_engine(
+    tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    out, log = tmp_path / "run", tmp_path / "log"
+    arguments = command(tiny_checkpoint, out)
+    stages = {
+        "engines loading": lambda: (
+            sum(path.stat().st_size > 0 for path in (out / "logs").glob("*.log")) == 2
+        ),
+        "quality": lambda: len(rows(out)) >= 7,
+        "speed": lambda: sum(row["kind"] == "speed" for row in rows(out)) >= 5,
+    }
+    survived: list[dict[str, Any]] = []
+    for stage, reached in stages.items():
+        engines = kill_when(arguments, log, reached)
+        assert len(engines) == 2, stage
+        psutil.wait_procs(engines, timeout=10)
+        assert [e for e in engines if e.is_running()] == [], f"an engine outlived the kill: {stage}"
+        now = rows(out)
+        assert {row["key"] for row in survived} <= {row["key"] for row in now}
+        survived = now
+
+    finished = subprocess.run(arguments, capture_output=True, text=True, timeout=600, check=False)
+    assert finished.returncode == 0, finished.stderr
+    final = rows(out)
+    keys = [row["key"] for row in final]
+    assert len(keys) == len(set(keys)) == LANES * LIMIT + SPEED_PROMPTS * REPEATS * (LANES + 1)
+    kept = {row["key"]: row["token_ids"] for row in final}
+    assert all(kept[row["key"]] == row["token_ids"] for row in survived)
+
+    sessions = json.loads((out / "manifest.json").read_text())["sessions"]
+    assert [session["ended"] == "killed" for session in sessions] == [True, True, True, False]
+    for session in sessions:
+        assert session["records"] == sum(row["session"] == session["number"] for row in final)
+        assert session["in_flight_at_end"] == session["requests_started"] - session["records"] >= 0
+    started = sum(session["requests_started"] for session in sessions)
+    in_flight = sum(session["in_flight_at_end"] for session in sessions)
+    assert started == len(final) + in_flight
+    results = json.loads((out / "results.json").read_text())
+    assert results["run"]["status"] == "complete"
+
+
+def test_interrupt_saves_and_says_how_to_resume(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    process = subprocess.Popen(
+        command(tiny_checkpoint, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 300
+    while len(rows(out)) < 2 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+    engines = engines_of(psutil.Process(process.pid))
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    last = errors.splitlines()[-1]
+    assert last.startswith("resume with: mars eval")
+    assert f"--out {out}" in last
+    assert [e for e in engines if e.is_running()] == []
+    (session,) = json.loads((out / "manifest.json").read_text())["sessions"]
+    assert session["records"] == len(rows(out)) > 0
+    assert session["ended"] not in (None, "killed")

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from mars_cli.config import ModelConfig
+from mars_cli.engine.lane import plan_lanes
+from mars_cli.engine.protocol import EngineSpec, Generation, Request
+from mars_cli.errors import EngineError
+from mars_cli.evaluation.evaluate import Job
+from mars_cli.evaluation.tasks import Task, load_tasks
+
+TASK = """
+task: echo
+custom_dataset: !function echo.dataset
+test_split: test
+output_type: generate_until
+doc_to_text: "{{question}}"
+doc_to_target: "{{answer}}"
+process_results: !function echo.score
+metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
+generation_kwargs: {until: [], do_sample: false, max_gen_toks: 8}
+num_fewshot: 0
+metadata: {version: 1.0}
+"""
+CODE = """
+def dataset(**_):
+    from datasets import Dataset
+    rows = [{"question": f"q{n}", "answer": f"a{n}"} for n in range(12)]
+    return {"test": Dataset.from_list(rows)}
+
+def score(document, results):
+    return {"exact_match": float(len(results[0]) % 2 == 0)}
+"""
+
+
+class FakeEngine:
+    """Answers at once, in the lengths that its prompt decides; counts and fails on demand."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+    fail_after: ClassVar[dict[str, int]] = {}
+    fail_to_load: ClassVar[set[str]] = set()
+
+    def __init__(self, spec: EngineSpec, log: Path) -> None:
+        self.spec = spec
+        self.facts: dict[str, Any] = {}
+        self.rule = "none"
+
+    def start(self) -> FakeEngine:
+        return self
+
+    def ready(self) -> FakeEngine:
+        if self.spec.name in FakeEngine.fail_to_load:
+            raise EngineError(f"the engine {self.spec.name} failed: no such weights")
+        self.facts = {"vllm": "0", "runner": "fake", "max_model_len": 64}
+        return self
+
+    def stop(self) -> None:
+        pass
+
+    def set_rule(self, name: str, parameters: dict[str, float] | None = None) -> None:
+        self.rule = name
+
+    def seed(self, seed: int) -> None:
+        pass
+
+    def generate(self, requests: list[Request], concurrency: int = 1) -> Iterator[Generation]:
+        for request in requests:
+            left = FakeEngine.fail_after.get(self.spec.name)
+            if left is not None:
+                if left == 0:
+                    raise EngineError(f"the engine {self.spec.name} was killed by signal 9")
+                FakeEngine.fail_after[self.spec.name] = left - 1
+            FakeEngine.asked.append((self.spec.name, request.id))
+            tokens = min(2 + sum(request.prompt_token_ids) % 5, request.max_tokens)
+            steps = [1] * tokens
+            yield Generation(
+                id=request.id,
+                token_ids=list(range(tokens)),
+                text="x" * tokens,
+                finish_reason="stop",
+                step_tokens=steps,
+                drafted=[0] * tokens,
+                accepted=[0] * tokens,
+                relaxed_at=[],
+                seconds=0.1 * tokens,
+                ttft_s=0.1,
+            )
+
+
+@pytest.fixture
+def fake() -> type[FakeEngine]:
+    FakeEngine.asked, FakeEngine.fail_after, FakeEngine.fail_to_load = [], {}, set()
+    return FakeEngine
+
+
+@pytest.fixture(scope="session")
+def echo(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    folder = tmp_path_factory.mktemp("tasks")
+    (folder / "echo.yaml").write_text(TASK)
+    (folder / "echo.py").write_text(CODE)
+    (task,) = load_tasks(["echo"], include=[folder])
+    return task
+
+
+@pytest.fixture
+def job(echo: Task, tiny_tokenizer: Path) -> Job:
+    config = ModelConfig(name="fake", weights="nowhere")
+    lanes = plan_lanes(config.draft("ngram"), 7, [0.9], None, 0)
+    return Job(
+        config=config,
+        weights=str(tiny_tokenizer),
+        lanes=lanes,
+        tasks=[echo],
+        specs={name: EngineSpec(name, {}) for name in ("ar", "ngram-k7")},
+        limits={"echo": 6},
+        speed_prompts=2,
+        repeats=2,
+        concurrency=4,
+        max_tokens=None,
+        temperature=None,
+    )

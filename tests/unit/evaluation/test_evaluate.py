@@ -1,0 +1,141 @@
+"""Orchestration, with an engine that only pretends: what is asked of whom, kept, and resumed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mars_cli.evaluation.evaluate import Job, evaluate
+from mars_cli.runs.files import read_records
+from mars_cli.runs.run import Run, read_manifest
+
+PLAN = {"model": {"name": "fake"}}
+
+
+class Silent:
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def phase(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Any]:
+        return nullcontext(lambda count: None)
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+def run_job(job: Job, folder: Path, fake: Any) -> dict[str, Any]:
+    with Run(folder, PLAN, {}) as run:
+        return evaluate(job, run, Silent(), make_engine=fake)
+
+
+def record_keys(folder: Path) -> list[str]:
+    files = [p for kind in ("quality", "speed") for p in folder.glob(f"records/{kind}/**/*.jsonl")]
+    return [record["key"] for path in files for record in read_records(path)]
+
+
+def test_every_lane_answers_every_document_once(job: Job, fake: Any, tmp_path: Path) -> None:
+    results = run_job(job, tmp_path, fake)
+    assert results["run"]["status"] == "complete"
+    for lane in job.lanes:
+        records = list(read_records(tmp_path / f"records/quality/echo/{lane.id}.jsonl"))
+        assert [record["doc_id"] for record in records] == list(range(6))
+        assert all(record["scores"]["exact_match,none"] in (0.0, 1.0) for record in records)
+    assert results["tasks"]["echo"]["n"] == 6
+
+
+def test_speed_measures_each_lane_and_ar_twice(job: Job, fake: Any, tmp_path: Path) -> None:
+    run_job(job, tmp_path, fake)
+    records = list(read_records(tmp_path / "records/speed/echo.jsonl"))
+    assert Counter((r["lane"], r["control"]) for r in records) == {
+        ("ar", False): 4,
+        ("ar", True): 4,
+        ("strict-ngram-k7", False): 4,
+        ("mars-ngram-k7-t0.9", False): 4,
+    }
+
+
+def test_running_again_asks_for_nothing(job: Job, fake: Any, tmp_path: Path) -> None:
+    first = run_job(job, tmp_path, fake)
+    keys = record_keys(tmp_path)
+    fake.asked.clear()
+    second = run_job(job, tmp_path, fake)
+    assert fake.asked == []
+    assert record_keys(tmp_path) == keys
+    assert second["tasks"] == first["tasks"]
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 9, 14, 17, 20])
+def test_engine_that_dies_costs_its_lanes_only_and_resume_completes_the_run(
+    job: Job, fake: Any, tmp_path: Path, after: int
+) -> None:
+    fake.fail_after = {"ngram-k7": after}
+    failed = run_job(job, tmp_path, fake)
+    assert failed["run"]["status"] == "failed"
+    manifest = read_manifest(tmp_path)
+    assert manifest is not None
+    assert "signal 9" in manifest["failures"][0]["reason"]
+    assert len(list(read_records(tmp_path / "records/quality/echo/ar.jsonl"))) == 6
+
+    fake.fail_after = {}
+    resumed = run_job(job, tmp_path, fake)
+    assert resumed["run"]["status"] == "complete"
+    keys = record_keys(tmp_path)
+    assert len(keys) == len(set(keys)) == 3 * 6 + 2 * 2 * 4
+    reference = run_job(job, tmp_path / "uninterrupted", fake)
+    assert sorted(keys) == sorted(record_keys(tmp_path / "uninterrupted"))
+    assert resumed["tasks"]["echo"]["lanes"].keys() == reference["tasks"]["echo"]["lanes"].keys()
+
+
+def test_sessions_add_up_after_a_failure(job: Job, fake: Any, tmp_path: Path) -> None:
+    fake.fail_after = {"ngram-k7": 3}
+    run_job(job, tmp_path, fake)
+    fake.fail_after = {}
+    run_job(job, tmp_path, fake)
+    manifest = read_manifest(tmp_path)
+    assert manifest is not None
+    sessions = manifest["sessions"]
+    started = sum(session["requests_started"] for session in sessions)
+    lost = sum(session["in_flight_at_end"] for session in sessions)
+    assert started == len(record_keys(tmp_path)) + lost
+    assert lost == 3
+
+
+def test_engine_that_cannot_load_leaves_the_others(job: Job, fake: Any, tmp_path: Path) -> None:
+    fake.fail_to_load = {"ngram-k7"}
+    results = run_job(job, tmp_path, fake)
+    lanes = results["tasks"]["echo"]["lanes"]
+    assert results["run"]["status"] == "failed"
+    assert lanes["ar"]["score"] is not None
+    assert lanes["strict-ngram-k7"]["score"] is None
+
+
+def test_no_engine_at_all_still_gives_results_with_nulls(
+    job: Job, fake: Any, tmp_path: Path
+) -> None:
+    fake.fail_to_load = {"ar", "ngram-k7"}
+    results = run_job(job, tmp_path, fake)
+    assert results["tasks"]["echo"]["lanes"]["ar"]["score"] is None
+
+
+def test_another_model_never_reuses_a_record(job: Job, fake: Any, tmp_path: Path) -> None:
+    run_job(job, tmp_path / "a", fake)
+    other = dataclasses.replace(job, config=job.config.model_copy(update={"weights": "other"}))
+    run_job(other, tmp_path / "b", fake)
+    assert set(record_keys(tmp_path / "a")).isdisjoint(record_keys(tmp_path / "b"))
+
+
+def test_prompts_are_recorded_once_and_the_same_for_all(
+    job: Job, fake: Any, tmp_path: Path
+) -> None:
+    run_job(job, tmp_path, fake)
+    prompts = list(read_records(tmp_path / "records/prompts/echo.jsonl"))
+    assert [prompt["doc_id"] for prompt in prompts] == list(range(6))
+    assert prompts[0]["prompt"] == "<s><user>q0<assistant>"
+    assert prompts[0]["prompt_token_ids"][0] == 0  # one BOS, the template's own
+    assert prompts[0]["prompt_token_ids"][1] != 0
+    assert prompts[0]["until"] == ["</s>"]
