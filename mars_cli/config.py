@@ -27,13 +27,13 @@ class _Strict(BaseModel):
 class Defaults(_Strict):
     """What `mars eval` does for this model when nothing else is asked for."""
 
-    tasks: list[str] = ["mars_gsm8k"]
-    limit: int | None = Field(default=None, ge=1)
+    tasks: list[str] = ["mars_products", "mars_gsm_symbolic", "mars_humaneval"]
+    limit: int | None = Field(default=50, ge=1)
     limits: dict[str, Annotated[int, Field(ge=1)]] = {}  # of tasks that differ from `limit`
     max_tokens: int | None = Field(default=None, ge=1)
-    speed_prompts: int = Field(default=6, ge=0)
+    speed_prompts: int = Field(default=10, ge=0)
     repeats: int = Field(default=2, ge=1)
-    concurrency: int = Field(default=64, ge=1)
+    concurrency: int = Field(default=16, ge=1)
 
 
 class ModelConfig(_Strict):

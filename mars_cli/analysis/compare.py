@@ -151,7 +151,7 @@ def _metric(
         ("score", "score_ci", "recovery", "recovery_ci", "recovery_note", "p_value", "n_paired")
     )
     if not per_document:
-        what = "the answers are not scored yet" if records else "no answers recorded"
+        what = "the answers have no scores" if records else "no answers recorded"
         return {**values, "recovery_note": "not_scored"}, [f"score: {what}"]
     total, n = sum(per_document), len(per_document)
     values["score"] = total / n

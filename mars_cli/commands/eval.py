@@ -143,7 +143,7 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
     _quiet()
     from mars_cli.assets import resolve_weights
     from mars_cli.evaluation.evaluate import evaluate
-    from mars_cli.runs.provenance import environment
+    from mars_cli.runs.provenance import environment, fingerprint
     from mars_cli.runs.run import Run, check_folder
 
     config = _configure(options)
@@ -156,6 +156,8 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
     with progress.phase("preparing weights", 1) as step:
         weights = resolve_weights(config.weights, sha256=config.sha256)
         step(1)
+    plan["fingerprint"] = fingerprint(Path(weights))
+    check_folder(out, plan)
     job = _job(options, config, plan, tasks, weights)
     with Run(out, plan, environment()) as run:
         results = evaluate(job, run, progress)
@@ -303,6 +305,7 @@ def _job(
     return Job(
         config=config,
         weights=weights,
+        fingerprint=plan["fingerprint"],
         lanes=lanes,
         tasks=tasks,
         specs=engine_specs(

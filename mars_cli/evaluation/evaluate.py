@@ -32,6 +32,7 @@ class Job:
 
     config: ModelConfig
     weights: str
+    fingerprint: str
     lanes: list[Lane]
     tasks: list[Task]
     specs: dict[str, EngineSpec]
@@ -45,7 +46,7 @@ class Job:
     def identity(self, facts: dict[str, Any]) -> list[Any]:
         """What every record depends on: model, dtype, engine version and setup."""
         setup = {key: facts.get(key) for key in ("vllm", "runner", "dtype", "device", "graphs")}
-        return [self.config.name, self.config.weights, self.config.sha256, setup]
+        return [self.config.name, self.fingerprint, setup]
 
 
 def evaluate(
@@ -197,9 +198,7 @@ def write_results(job: Job, run: Run) -> dict[str, Any]:
             speed_mode="interleaved",
             quality={lane: list(read_records(run.quality(task.name, lane))) for lane in lane_ids},
             speed=list(read_records(run.speed(task.name))),
-            notes=[
-                f["reason"] for f in run.manifest.get("failures", []) if task.name in f["where"]
-            ],
+            notes=_notes(run, task),
         )
         for task in job.tasks
     }
@@ -215,3 +214,19 @@ def write_results(job: Job, run: Run) -> dict[str, Any]:
     write_atomic(run.folder / "report.md", markdown(results))
     run.save()
     return results
+
+
+def _notes(run: Run, task: Task) -> list[str]:
+    """What a reader of this task's figures must know, in sentences."""
+    notes = [
+        f"{failure['what']}: {failure['reason']}"
+        for failure in run.manifest["failures"]
+        if task.name in failure["where"] or failure["where"] == "load"
+    ]
+    prompts = list(read_records(run.prompts(task.name)))
+    cut = sum(prompt["truncated"] for prompt in prompts)
+    if cut:
+        notes.append(f"{cut} of {len(prompts)} prompts were cut from the left to fit the context")
+    if task.runs_code and not run.plan["allow_code_execution"]:
+        notes.append("answers are code, which was not run: --allow-code-execution scores them")
+    return notes

@@ -39,6 +39,7 @@ class Prompt:
     max_tokens: int
     temperature: float
     sampling: dict[str, Any] = field(default_factory=dict)
+    truncated: bool = False
 
     @property
     def hash(self) -> str:
@@ -57,6 +58,7 @@ class Prompt:
             "until": self.until,
             "max_tokens": self.max_tokens,
             "temperature": self.temperature,
+            "truncated": self.truncated,
             "hash": self.hash,
         }
 
@@ -147,12 +149,17 @@ class MarsLM(LM):  # type: ignore[misc]
             max_tokens = self._settings.max_tokens
         if self._settings.temperature is not None:
             temperature = self._settings.temperature
+        _check_sampling(request.task_name, kwargs)
+        limit = self._settings.max_model_len
+        if max_tokens >= limit:
+            raise UsageError(
+                f"task {request.task_name} asks for {max_tokens} tokens, and the model's context "
+                f"is set to {limit}",
+                hint=f"give --max-tokens below {limit}, or a larger --engine-arg max_model_len=N",
+            )
+        whole = self._encode(text)
         ids, max_tokens = maybe_truncate(
-            self._encode(text),
-            max_gen_toks=max_tokens,
-            max_model_len=self._settings.max_model_len,
-            side="left",
-            verbose=True,
+            whole, max_gen_toks=max_tokens, max_model_len=limit, side="left", verbose=False
         )
         return Prompt(
             task=request.task_name,
@@ -164,6 +171,7 @@ class MarsLM(LM):  # type: ignore[misc]
             max_tokens=max_tokens,
             temperature=temperature,
             sampling=kwargs,
+            truncated=len(ids) < len(whole),
         )
 
     def _encode(self, text: str) -> list[int]:
@@ -171,6 +179,18 @@ class MarsLM(LM):  # type: ignore[misc]
         if bos and text.startswith(bos):
             return list(self._tokenizer.encode(text, add_special_tokens=False))
         return list(self._tokenizer.encode(text))
+
+
+def _check_sampling(task: str, settings: dict[str, Any]) -> None:
+    """Refuse here what would end the engine there."""
+    from vllm import SamplingParams
+
+    for name in settings:
+        if name not in SamplingParams.__struct_fields__:
+            raise UsageError(
+                f"task {task}: its generation setting {name!r} is none that vLLM has",
+                hint="see vLLM's SamplingParams for those there are",
+            )
 
 
 def _likelihood(requests: list[Instance]) -> UsageError:

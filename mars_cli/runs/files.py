@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mars_cli.errors import MarsError
+
 Record = dict[str, Any]
 
 
@@ -53,10 +55,19 @@ def read_records(path: Path) -> Iterator[Record]:
     if not path.exists():
         return
     with path.open("rb") as file:
-        for line in file:
+        for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return
-            yield json.loads(line)
+            try:
+                record = json.loads(line)
+            except ValueError:
+                record = None
+            if not isinstance(record, dict):
+                raise MarsError(
+                    f"{path}, line {number}: not a record (broken JSON)",
+                    hint="restore the file, or delete the line to have it generated again",
+                )
+            yield record
 
 
 def drop_torn_line(path: Path) -> None:

@@ -180,6 +180,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 def check_folder(folder: Path, plan: dict[str, Any]) -> None:
     """Refuse a folder that cannot take this plan; nothing is written or changed.
 
+    The plan may still lack keys that take long to find out; those it has must agree.
+
     Raises:
         UsageError: it is a file, holds something else, or holds a run of a different plan.
     """
@@ -196,11 +198,7 @@ def check_folder(folder: Path, plan: dict[str, Any]) -> None:
                 hint="give a new folder, or the one of a run to resume",
             )
         return
-    differing = sorted(
-        key
-        for key in plan.keys() | manifest["plan"].keys()
-        if plan.get(key) != manifest["plan"].get(key)
-    )
+    differing = sorted(key for key, value in plan.items() if value != manifest["plan"].get(key))
     if differing:
         key = differing[0]
         raise UsageError(

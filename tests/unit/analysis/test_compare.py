@@ -224,7 +224,7 @@ def test_unscored_answers_are_said_to_be_unscored():
     row = lane_of(results(task({"ar": unscored, MARS: unscored})), MARS)
     assert (row["score"], row["recovery"], row["recovery_note"]) == (None, None, "not_scored")
     assert row["acceptance_length"] == 2.0
-    assert "score: the answers are not scored yet" in row["notes"]
+    assert "score: the answers have no scores" in row["notes"]
 
 
 def test_recovery_pairs_documents_that_both_lanes_have():

@@ -113,6 +113,7 @@ def job(echo: Task, tiny_tokenizer: Path) -> Job:
     return Job(
         config=config,
         weights=str(tiny_tokenizer),
+        fingerprint="f",
         lanes=lanes,
         tasks=[echo],
         specs={name: EngineSpec(name, {}) for name in ("ar", "ngram-k7")},

@@ -14,7 +14,7 @@ from mars_cli.evaluation.evaluate import Job, evaluate
 from mars_cli.runs.files import read_records
 from mars_cli.runs.run import Run, read_manifest
 
-PLAN = {"model": {"name": "fake"}}
+PLAN = {"model": {"name": "fake"}, "allow_code_execution": False}
 
 
 class Silent:
@@ -124,7 +124,7 @@ def test_no_engine_at_all_still_gives_results_with_nulls(
 
 def test_another_model_never_reuses_a_record(job: Job, fake: Any, tmp_path: Path) -> None:
     run_job(job, tmp_path / "a", fake)
-    other = dataclasses.replace(job, config=job.config.model_copy(update={"weights": "other"}))
+    other = dataclasses.replace(job, fingerprint="other")
     run_job(other, tmp_path / "b", fake)
     assert set(record_keys(tmp_path / "a")).isdisjoint(record_keys(tmp_path / "b"))
 

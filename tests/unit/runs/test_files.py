@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mars_cli.errors import MarsError
 from mars_cli.runs.files import (
     append_record,
     drop_torn_line,
@@ -52,3 +53,10 @@ def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
 
 def test_absent_file_has_no_records(tmp_path: Path) -> None:
     assert list(read_records(tmp_path / "none.jsonl")) == []
+
+
+def test_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"n": 0}\n{"n": \n{"n": 2}\n')
+    with pytest.raises(MarsError, match=r"records\.jsonl, line 2"):
+        list(read_records(path))
