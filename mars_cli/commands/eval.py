@@ -200,9 +200,7 @@ def _configure(options: dict[str, Any]) -> ModelConfig:
 
 def _plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
     """All that decides what is generated; a run directory takes one plan only."""
-    import vllm
-
-    from mars_cli.runs.provenance import file_facts
+    from mars_cli.runs.provenance import engine_version, file_facts
 
     lanes = _lanes(options, config)
     return {
@@ -215,7 +213,7 @@ def _plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
         "include_path": [str(path) for path in options["include_path"]],
         "engine_args": _engine_args(options),
         "allow_code_execution": options["allow_code_execution"],
-        "vllm": vllm.__version__,
+        "vllm": engine_version(),
     }
 
 
@@ -233,6 +231,8 @@ def _lanes(options: dict[str, Any], config: ModelConfig) -> list[Any]:
 
 def _engine_args(options: dict[str, Any]) -> dict[str, Any]:
     """Values as YAML reads them; names are vLLM's own."""
+    if not options["engine_arg"]:
+        return {}
     import dataclasses
 
     import yaml
@@ -240,7 +240,7 @@ def _engine_args(options: dict[str, Any]) -> dict[str, Any]:
 
     known = {field.name for field in dataclasses.fields(EngineArgs)}
     ours = {"model", "dtype", "speculative_config", "worker_extension_cls", "disable_log_stats"}
-    values = {}
+    values: dict[str, Any] = {}
     for key, text in options["engine_arg"].items():
         name = key.replace("-", "_")
         if name not in known:

