@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
@@ -64,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except MarsError as error:
-        if "--debug" in (arguments if arguments is not None else sys.argv):
+        if "--debug" in (arguments or sys.argv) or os.environ.get("MARS_DEBUG"):
             raise
         _show(str(error), error.hint)
         code = error.exit_code

@@ -16,7 +16,6 @@ from mars_cli.engine.lane import Draft
 from mars_cli.errors import UsageError
 from mars_cli.resources import configs_dir
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 NGRAM: dict[str, Any] = {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 4}
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class MarsError(Exception):
-    """Something went wrong that a user can act on; shown without a traceback.
+    """Something went wrong that a user can act on; shown without a traceback (exit code 3).
 
     `hint` says what would be right or what to try next.
     """
 
-    exit_code = 1
+    exit_code = 3
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -23,6 +23,4 @@ class UsageError(MarsError):
 
 
 class EngineError(MarsError):
-    """An engine could not start, ran out of memory or died (exit code 3: the rest is kept)."""
-
-    exit_code = 3
+    """An engine could not start, ran out of memory or died; what it had finished is kept."""

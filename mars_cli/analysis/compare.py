@@ -39,7 +39,8 @@ class TaskInput:
     """What was recorded for one task.
 
     `metric` is the primary one, "<name>,<filter>"; `directions` says for other metrics whether
-    higher is better (true where it is silent). `quality` has a list of records per lane id.
+    higher is better (true where it is silent). `sampled`: decoded at temperature > 0, so that
+    lanes may differ in tokens. `quality` has a list of records per lane id.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TaskInput:
     speed: Sequence[Record]
     notes: Sequence[str] = ()
     directions: Mapping[str, bool] = field(default_factory=dict)
+    sampled: bool = False
 
 
 def build_results(
@@ -109,7 +111,7 @@ def _lane_results(
     scored, score_notes = _scores(task, lane_id)
     decoded, decode_notes = _decoding(task, lane_id, quality)
     timed, time_notes = _timing(task.speed, lane_id, noise)
-    agreed, agree_notes = _agreement(task.speed, lane)
+    agreed, agree_notes = _agreement(task.speed, lane, sampled=task.sampled)
     return {
         **scored,
         **decoded,
@@ -317,7 +319,7 @@ def _timed(speed: Iterable[Record], lane_id: str, *, control: bool = False) -> l
 
 
 def _agreement(
-    speed: Sequence[Record], lane: Mapping[str, Any]
+    speed: Sequence[Record], lane: Mapping[str, Any], *, sampled: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Agreement with `ar` at concurrency 1; for `ar` itself, of its control with it."""
     is_baseline = lane["id"] == BASELINE
@@ -334,7 +336,7 @@ def _agreement(
     notes = []
     if match is None and not is_baseline:
         notes.append("agreement with ar: no prompt that both lanes answered in the speed phase")
-    if match is not None and match < 1 and not lane.get("temperature"):
+    if match is not None and match < 1 and not sampled:
         if is_baseline:
             notes.append("ar does not repeat itself: its two measurements differ in tokens")
         elif lane.get("rule") == "strict":

@@ -28,7 +28,7 @@ LEVEL = 0.95
 DRAWS = 4000
 SEED = 20260115
 # Below this many documents a resample is too often one document repeated: Student's t alone.
-FEWEST_FOR_BOOTSTRAP = 4
+FEWEST_FOR_BOOTSTRAP = 8  # with fewer, resamples of few values reach absurd limits
 # A resample's standard error counts as at least this share of the sample's own: resamples that
 # happen to hold no changed document would otherwise send a limit to infinity.
 LEAST_SE = 0.1
@@ -120,7 +120,7 @@ def log_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estim
     4000 resamples of documents give the limits (bootstrap-t: Efron & Tibshirani 1993, ch. 12.5);
     each is moved out to Student's t limit where that is wider. Where only m of the n documents
     changed at all, the t limits use the error times sqrt(1 + 2/m): two documents more might have
-    changed (Bonett and Price's adjustment, carried over). Fewer than 4 documents: t alone.
+    changed (Bonett and Price's adjustment, carried over). Fewer than 8 documents: t alone.
 
     No interval for n < 2, for a mean of 0, and where all documents give the same ratio.
     """

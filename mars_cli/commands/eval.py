@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mars_cli import __version__
 from mars_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ def _theta(ctx: click.Context, param: click.Parameter, values: tuple[float, ...]
                 hint="the paper uses 0.84 to 0.96; 1 is strict",
             )
     return list(dict.fromkeys(values))
+
+
+def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise UsageError(f"--{param.name} {value}: must be a number", hint="such as 0 or 0.7")
+    return value
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -80,9 +87,18 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 )
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Overrides the tasks' own limits.")
 @click.option(
-    "--temperature", type=click.FloatRange(min=0), help="Overrides the tasks' own temperature."
+    "--temperature",
+    type=click.FloatRange(min=0),
+    callback=_finite,
+    help="Overrides the tasks' own temperature.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the sampler, every lane.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Of the sampler, every lane.",
+)
 @click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]))
 @click.option(
     "--data", multiple=True, callback=_pairs, metavar="TASK=FILE", help="A task's data, locally."
@@ -143,8 +159,9 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
     _quiet()
     from mars_cli.assets import resolve_weights
     from mars_cli.evaluation.evaluate import evaluate
-    from mars_cli.runs.provenance import environment, fingerprint
+    from mars_cli.runs.provenance import environment
     from mars_cli.runs.run import Run, check_folder
+    from mars_cli.scoring import sandbox
 
     config = _configure(options)
     plan = _plan(options, config)
@@ -156,10 +173,13 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
     with progress.phase("preparing weights", 1) as step:
         weights = resolve_weights(config.weights, sha256=config.sha256)
         step(1)
-    plan["fingerprint"] = fingerprint(Path(weights))
-    check_folder(out, plan)
     job = _job(options, config, plan, tasks, weights)
-    with Run(out, plan, environment()) as run:
+    plan["fingerprint"] = job.fingerprint
+    check_folder(out, plan)
+    facts = environment()
+    if options["allow_code_execution"]:
+        facts["sandbox"] = list(sandbox.isolation())
+    with Run(out, plan, facts) as run:
         results = evaluate(job, run, progress)
         return run.manifest["status"], results
 
@@ -211,9 +231,10 @@ def _plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
         "seed": options["seed"],
         "data": {task: file_facts(Path(path)) for task, path in options["data"].items()},
         "include_path": [str(path) for path in options["include_path"]],
-        "engine_args": _engine_args(options),
+        "engine_args": _engine_args(options, config),
         "allow_code_execution": options["allow_code_execution"],
         "vllm": engine_version(),
+        "mars": __version__,
     }
 
 
@@ -229,43 +250,50 @@ def _lanes(options: dict[str, Any], config: ModelConfig) -> list[Any]:
     )
 
 
-def _engine_args(options: dict[str, Any]) -> dict[str, Any]:
-    """Values as YAML reads them; names are vLLM's own."""
-    if not options["engine_arg"]:
-        return {}
+def _engine_args(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
+    """The command line's, values as YAML reads them; those of the configuration are checked too."""
+    import yaml
+
+    given = {key.replace("-", "_"): yaml.safe_load(v) for key, v in options["engine_arg"].items()}
+    for source, arguments in (("--engine-arg", given), ("engine:", config.engine)):
+        if arguments:
+            _check_engine_args(source, arguments)
+    return given
+
+
+def _check_engine_args(source: str, arguments: dict[str, Any]) -> None:
     import dataclasses
 
-    import yaml
     from vllm.engine.arg_utils import EngineArgs
 
     known = {field.name for field in dataclasses.fields(EngineArgs)}
     ours = {"model", "dtype", "speculative_config", "worker_extension_cls", "disable_log_stats"}
-    values: dict[str, Any] = {}
-    for key, text in options["engine_arg"].items():
-        name = key.replace("-", "_")
+    numbers = {"max_model_len", "max_num_seqs", "kv_cache_memory_bytes"}
+    for name, value in arguments.items():
         if name not in known:
             raise UsageError(
-                f"--engine-arg {key}: vLLM has no such engine argument",
+                f"{source} {name}: vLLM has no such engine argument",
                 hint="names are those of vLLM's EngineArgs, such as enforce_eager",
             )
         if name in ours:
             raise UsageError(
-                f"--engine-arg {key}: is set by mars itself",
+                f"{source} {name}: is set by mars itself",
                 hint="use --model, --dtype, --draft and --k",
             )
-        values[name] = yaml.safe_load(text)
-    return values
+        if name in numbers and (not isinstance(value, int) or value < 1):
+            raise UsageError(f"{source} {name}={value}: must be a whole number above 0")
 
 
 def _overrides(plan: dict[str, Any]) -> list[str]:
     """What holds against the tasks' own settings: said, since scores depend on it."""
+    differing = [(task, n) for task, n in plan["limits"].items() if task in plan["tasks"]]
     lines = [
         f"{name} = {plan[name]:g} overrides the tasks' own setting"
         for name in ("max_tokens", "temperature")
         if plan[name] is not None
     ]
     if plan["limit"] is not None:
-        others = "".join(f", {n} of {task}" for task, n in plan["limits"].items())
+        others = "".join(f", {n} of {task}" for task, n in differing)
         lines.append(f"the first {plan['limit']} documents of each task{others}")
     return lines
 
@@ -283,10 +311,11 @@ def _tasks(options: dict[str, Any], plan: dict[str, Any]) -> list[Task]:
     data = {task: Path(path) for task, path in options["data"].items()}
     tasks = load_tasks(plan["tasks"], include=folders, data=data)
     for task in tasks:
-        if task.runs_code and not task.name.startswith("mars_") and not sandbox.allowed():
+        if task.runs_code and not task.name.startswith("mars_"):
             raise UsageError(
-                f"--tasks {task.name}: is scored by running code from the model",
-                hint="give --allow-code-execution to allow that",
+                f"--tasks {task.name}: lm-eval scores it by running code from the model outside "
+                "any sandbox",
+                hint="mars_humaneval runs code in a sandbox, with --allow-code-execution",
             )
     return tasks
 
@@ -298,29 +327,45 @@ def _job(
     tasks: list[Task],
     weights: str,
 ) -> Job:
+    from transformers import AutoTokenizer
+
     from mars_cli.engine.setup import engine_specs
     from mars_cli.evaluation.evaluate import Job
+    from mars_cli.evaluation.lm import Settings
+    from mars_cli.evaluation.quality import prepare_prompts
+    from mars_cli.runs.provenance import fingerprint
 
     lanes = _lanes(options, config)
+    specs = engine_specs(
+        config, weights, lanes, concurrency=plan["concurrency"], overrides=plan["engine_args"]
+    )
+    drafts = [(spec.args["speculative_config"] or {}).get("model") for spec in specs.values()]
+    tokenizer = AutoTokenizer.from_pretrained(weights)
+    settings = Settings(
+        max_model_len=next(iter(specs.values())).args["max_model_len"],
+        chat_template=config.chat_template and tokenizer.chat_template is not None,
+        chat_template_kwargs=dict(config.chat_template_kwargs),
+        max_tokens=plan["max_tokens"],
+        temperature=options["temperature"],
+    )
+    limits = {task.name: plan["limits"].get(task.name, plan["limit"]) for task in tasks}
     return Job(
         config=config,
         weights=weights,
-        fingerprint=plan["fingerprint"],
+        fingerprint=[fingerprint(Path(p)) for p in (weights, *drafts) if p],
         lanes=lanes,
         tasks=tasks,
-        specs=engine_specs(
-            config,
-            weights,
-            lanes,
-            concurrency=plan["concurrency"],
-            overrides=plan["engine_args"],
-        ),
-        limits={task.name: plan["limits"].get(task.name, plan["limit"]) for task in tasks},
+        specs=specs,
+        tokenizer=tokenizer,
+        settings=settings,
+        prompts={
+            task.name: prepare_prompts(task, tokenizer, settings, limits[task.name])
+            for task in tasks
+        },
+        limits=limits,
         speed_prompts=plan["speed_prompts"],
         repeats=plan["repeats"],
         concurrency=plan["concurrency"],
-        max_tokens=plan["max_tokens"],
-        temperature=options["temperature"],
     )
 
 
@@ -329,7 +374,9 @@ def _run_folder(options: dict[str, Any]) -> Path:
         return Path(options["out"])
     from mars_cli.runs.run import new_run_id
 
-    name = Path(options["model"]).stem if "/" in options["model"] else options["model"]
+    name = Path(options["model"]).name
+    for ending in (".yaml", ".yml", ".gguf"):
+        name = name.removesuffix(ending)
     return Path("outputs") / new_run_id(name)
 
 

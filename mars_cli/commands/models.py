@@ -11,11 +11,14 @@ def command() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from mars_cli.assets import describe
     from mars_cli.config import configured_models, load_model
 
-    table = Table("model", "drafts (the first is the default)", "K", "dtype", "weights")
+    table = Table("model", "drafts (default first)", "K", "dtype", "cached", "weights")
     table.box = None
     for name in configured_models():
         config = load_model(name)
-        table.add_row(name, ", ".join(config.drafts), str(config.k), config.dtype, config.weights)
+        cached = describe(config.weights, sha256=config.sha256)["cached"]
+        drafts = ", ".join(config.drafts)
+        table.add_row(name, drafts, str(config.k), config.dtype, cached, config.weights)
     Console(soft_wrap=False).print(table)

@@ -32,4 +32,4 @@ def command() -> None:
         )
     console = Console()
     console.print(table)
-    console.print("Any other name is lm-eval's own task, such as gsm8k or mbpp.", highlight=False)
+    console.print("Any other name is lm-eval's own task, such as gsm8k or ifeval.", highlight=False)

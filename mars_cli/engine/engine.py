@@ -127,17 +127,18 @@ class Engine:
 
     def stop(self) -> None:
         """End the process for certain: ask, and kill its group when it does not listen."""
-        process, self._process = self._process, None
+        process = self._process
         if process is None:
             return
-        if not self._busy:
-            with contextlib.suppress(OSError, EngineError):
-                self._send(("stop", ()))
+        if not self._busy and self._pipe is not None:
+            with contextlib.suppress(OSError):
+                self._pipe.send(("stop", ()))
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=10)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        self._process = None
         if self._pipe is not None:
             self._pipe.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from mars_cli.config import ModelConfig
 from mars_cli.engine.engine import Engine
 from mars_cli.engine.lane import Lane
 from mars_cli.engine.protocol import EngineSpec
-from mars_cli.errors import EngineError
+from mars_cli.errors import EngineError, MarsError, UsageError
 from mars_cli.evaluation.lm import Prompt, Settings
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.quality import run_quality
@@ -32,21 +33,25 @@ class Job:
 
     config: ModelConfig
     weights: str
-    fingerprint: str
+    fingerprint: list[str]  # of the target, and of a draft with weights of its own
     lanes: list[Lane]
     tasks: list[Task]
     specs: dict[str, EngineSpec]
+    tokenizer: Any
+    settings: Settings
+    prompts: dict[str, list[Prompt]]
     limits: dict[str, int | None]  # documents of each task; None for all
     speed_prompts: int
     repeats: int
     concurrency: int
-    max_tokens: int | None
-    temperature: float | None
 
     def identity(self, facts: dict[str, Any]) -> list[Any]:
         """What every record depends on: model, dtype, engine version and setup."""
-        setup = {key: facts.get(key) for key in ("vllm", "runner", "dtype", "device", "graphs")}
-        return [self.config.name, self.fingerprint, setup]
+        return [self.config.name, self.fingerprint, _setup(facts)]
+
+
+def _setup(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: facts.get(key) for key in ("vllm", "runner", "dtype", "device", "graphs")}
 
 
 def evaluate(
@@ -54,18 +59,42 @@ def evaluate(
 ) -> dict[str, Any]:
     """Run what is not recorded yet, then write and return the results.
 
-    An engine that fails takes its own lanes with it; the others go on, and the run's status is
-    "failed". Interrupted by anything else, the records stay for the next session.
+    What fails takes its own cell with it, an engine that died all its lanes; the rest goes on, and
+    the run's status is "failed". Interrupted, the records stay for the next session.
     """
-    failures: list[dict[str, str]] = []
+    failures = Failures(run, progress)
     with contextlib.ExitStack() as stack:
         engines = _start_engines(job, run, stack, progress, make_engine, failures)
         lanes = [lane for lane in job.lanes if lane.engine_id in engines]
-        if lanes:
-            _phases(job, run, lanes, engines, progress, failures)
-    run.manifest["failures"] = failures
-    run.manifest["status"] = "failed" if failures else "complete"
+        lanes = _quality(job, run, lanes, engines, progress, failures)
+        if any(lane.draft is None for lane in lanes):
+            _speed(job, run, lanes, engines, progress, failures)
+    run.manifest["failures"] = failures.found
+    run.manifest["status"] = "failed" if failures.found else "complete"
     return write_results(job, run)
+
+
+class Failures:
+    """What failed in this session: said at once, kept for the manifest, traced in the logs."""
+
+    def __init__(self, run: Run, progress: Progress) -> None:
+        self.found: list[dict[str, Any]] = []
+        self._log = run.folder / "logs" / "failures.log"
+        self._progress = progress
+
+    def note(self, phase: str, task: str | None, lanes: list[str], error: Exception) -> None:
+        """Note one; `task` None means that it concerns them all."""
+        known = isinstance(error, MarsError)
+        reason = str(error) if known else f"{type(error).__name__}: {error}"
+        self.found.append({"phase": phase, "task": task, "lanes": lanes, "reason": reason})
+        hint = getattr(error, "hint", None) or (None if known else f"the trace is in {self._log}")
+        where = phase if task is None else f"{phase} {task}"
+        self._progress.note(
+            f"failed: {where} ({', '.join(lanes)}): {reason}" + (f" ({hint})" if hint else "")
+        )
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("a", encoding="utf-8") as file:
+            traceback.print_exception(error, file=file)
 
 
 def _start_engines(
@@ -74,53 +103,70 @@ def _start_engines(
     stack: contextlib.ExitStack,
     progress: Progress,
     make_engine: MakeEngine,
-    failures: list[dict[str, str]],
+    failures: Failures,
 ) -> dict[str, Engine]:
-    """Load all engines at once; one that cannot load is a failure of its lanes only."""
-    engines = {}
+    """Load the engines; one that cannot load is a failure of its lanes only.
+
+    Together where the cache's size is given in bytes; one after another on a GPU, where vLLM
+    measures what is free and another engine that loads meanwhile would count as its own.
+    """
+    engines: dict[str, Engine] = {}
+    together = all("kv_cache_memory_bytes" in spec.args for spec in job.specs.values())
     with progress.phase("loading engines", len(job.specs)) as step:
         for engine_id, spec in job.specs.items():
             engine = make_engine(spec, run.folder / "logs" / f"engine-{engine_id}.log")
             stack.callback(engine.stop)
-            engines[engine_id] = engine.start()
+            engines[engine_id] = engine
+            if together:
+                with contextlib.suppress(EngineError):  # `ready` tells what became of it
+                    engine.start()
         for engine_id, engine in list(engines.items()):
             try:
+                if not together:
+                    engine.start()
                 engine.ready()
             except EngineError as error:
                 del engines[engine_id]
-                _note_failure(failures, progress, "load", engine_id, error)
+                lanes = [lane.id for lane in job.lanes if lane.engine_id == engine_id]
+                failures.note("loading", None, lanes, error)
             step(1)
-    run.manifest["lanes"] = [
-        {**lane.describe(), "engine": _facts(engines.get(lane.engine_id))} for lane in job.lanes
-    ]
-    run.save()
+    _record_lanes(job, run, engines)
     return engines
 
 
-def _facts(engine: Engine | None) -> dict[str, Any]:
-    return {} if engine is None else {k: v for k, v in engine.facts.items() if k != "pid"}
+def _record_lanes(job: Job, run: Run, engines: dict[str, Engine]) -> None:
+    """Write the lanes into the manifest; refuse to mix records of differing engines.
+
+    Raises:
+        UsageError: an earlier session ran on another device, vLLM or dtype.
+    """
+    earlier = {lane["id"]: lane["engine"] for lane in run.manifest["lanes"]}
+    described = []
+    for lane in job.lanes:
+        engine = engines.get(lane.engine_id)
+        facts = {} if engine is None else {k: v for k, v in engine.facts.items() if k != "pid"}
+        before = earlier.get(lane.id) or facts
+        differing = [k for k, v in _setup(facts).items() if facts and v != before.get(k)]
+        if differing:
+            key = differing[0]
+            raise UsageError(
+                f"this run began with {key} {before.get(key)} and the engine now has {facts[key]}",
+                hint="start a new run: the records of the two would not compare",
+            )
+        described.append({**lane.describe(), "engine": facts or before})
+    run.manifest["lanes"] = described
+    run.save()
 
 
-def _phases(
+def _quality(
     job: Job,
     run: Run,
     lanes: list[Lane],
     engines: dict[str, Engine],
     progress: Progress,
-    failures: list[dict[str, str]],
-) -> None:
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(job.weights)
-    first = engines[lanes[0].engine_id]
-    settings = Settings(
-        max_model_len=first.facts["max_model_len"],
-        chat_template=job.config.chat_template and tokenizer.chat_template is not None,
-        chat_template_kwargs=dict(job.config.chat_template_kwargs),
-        max_tokens=job.max_tokens,
-        temperature=job.temperature,
-    )
-    prompts: dict[str, list[Prompt]] = {}
+    failures: Failures,
+) -> list[Lane]:
+    """Every lane answers every task; return the lanes whose engines are still alive."""
     dead: set[str] = set()
     for task in job.tasks:
         for lane in lanes:
@@ -128,13 +174,13 @@ def _phases(
                 continue
             engine = engines[lane.engine_id]
             try:
-                prompts[task.name] = run_quality(
+                run_quality(
                     run,
                     task,
                     lane,
                     engine,
-                    tokenizer=tokenizer,
-                    settings=settings,
+                    tokenizer=job.tokenizer,
+                    settings=job.settings,
                     identity=job.identity(engine.facts),
                     limit=job.limits[task.name],
                     concurrency=job.concurrency,
@@ -142,10 +188,11 @@ def _phases(
                 )
             except EngineError as error:
                 dead.add(lane.engine_id)
-                _note_failure(failures, progress, f"quality {task.name}", lane.id, error)
-    alive = [lane for lane in lanes if lane.engine_id not in dead]
-    if job.speed_prompts and any(lane.draft is None for lane in alive):
-        _speed(job, run, alive, engines, prompts, progress, failures)
+                gone = [other.id for other in lanes if other.engine_id == lane.engine_id]
+                failures.note("quality", None, gone, error)
+            except Exception as error:
+                failures.note("quality", task.name, [lane.id], error)
+    return [lane for lane in lanes if lane.engine_id not in dead]
 
 
 def _speed(
@@ -153,38 +200,30 @@ def _speed(
     run: Run,
     lanes: list[Lane],
     engines: dict[str, Engine],
-    prompts: dict[str, list[Prompt]],
     progress: Progress,
-    failures: list[dict[str, str]],
+    failures: Failures,
 ) -> None:
     identity = job.identity(engines[lanes[0].engine_id].facts)
     plans = {
         task: plan_speed(
-            [prompt for prompt in given if prompt.sample == 0][: job.speed_prompts],
+            [prompt for prompt in prompts if prompt.sample == 0][: job.speed_prompts],
             lanes,
             identity=identity,
             repeats=job.repeats,
         )
-        for task, given in prompts.items()
+        for task, prompts in job.prompts.items()
     }
     to_do = [timing for task, plan in plans.items() for timing in missing(run, task, plan)]
-    current = "warm-up"
     try:
         if to_do:
             with progress.phase("warming up", len(lanes)) as step:
                 warm_up(run, to_do[0].prompt, lanes, engines)
                 step(len(lanes))
-        for current, plan in plans.items():
-            run_speed(run, current, plan, engines, progress)
+        for task, plan in plans.items():
+            if plan:
+                run_speed(run, task, plan, engines, progress)
     except EngineError as error:
-        _note_failure(failures, progress, f"speed {current}", "all lanes", error)
-
-
-def _note_failure(
-    failures: list[dict[str, str]], progress: Progress, where: str, what: str, error: EngineError
-) -> None:
-    failures.append({"where": where, "what": what, "reason": str(error)})
-    progress.note(f"{what}, {where}: {error}" + (f" ({error.hint})" if error.hint else ""))
+        failures.note("speed", None, [lane.id for lane in lanes], error)
 
 
 def write_results(job: Job, run: Run) -> dict[str, Any]:
@@ -198,7 +237,9 @@ def write_results(job: Job, run: Run) -> dict[str, Any]:
             speed_mode="interleaved",
             quality={lane: list(read_records(run.quality(task.name, lane))) for lane in lane_ids},
             speed=list(read_records(run.speed(task.name))),
-            notes=_notes(run, task),
+            notes=_notes(job, run, task),
+            directions=task.directions,
+            sampled=any(prompt.temperature > 0 for prompt in job.prompts[task.name]),
         )
         for task in job.tasks
     }
@@ -216,17 +257,25 @@ def write_results(job: Job, run: Run) -> dict[str, Any]:
     return results
 
 
-def _notes(run: Run, task: Task) -> list[str]:
+def _notes(job: Job, run: Run, task: Task) -> list[str]:
     """What a reader of this task's figures must know, in sentences."""
     notes = [
-        f"{failure['what']}: {failure['reason']}"
+        f"{failure['phase']} failed for {', '.join(failure['lanes'])}: {failure['reason']}"
         for failure in run.manifest["failures"]
-        if task.name in failure["where"] or failure["where"] == "load"
+        if failure["task"] in (None, task.name)
     ]
-    prompts = list(read_records(run.prompts(task.name)))
-    cut = sum(prompt["truncated"] for prompt in prompts)
+    prompts = job.prompts[task.name]
+    cut = sum(prompt.truncated for prompt in prompts)
     if cut:
         notes.append(f"{cut} of {len(prompts)} prompts were cut from the left to fit the context")
     if task.runs_code and not run.plan["allow_code_execution"]:
         notes.append("answers are code, which was not run: --allow-code-execution scores them")
+    if task.metric.partition(",")[0] in task.corpus_metrics:
+        notes.append(f"{task.metric} is no mean over documents, and is not computed here")
+    sessions: dict[tuple[int, int], set[int]] = {}
+    for record in read_records(run.speed(task.name)):
+        sessions.setdefault((record["doc_id"], record["repeat"]), set()).add(record["session"])
+    mixed = sum(len(numbers) > 1 for numbers in sessions.values())
+    if mixed:
+        notes.append(f"{mixed} of {len(sessions)} timed rounds were interrupted and went on later")
     return notes

@@ -90,8 +90,9 @@ def run_quality(
         recorded = len(prompts) - len(missing)
         with progress.phase(f"quality {task.name} {lane.id}", len(prompts), recorded) as step:
             if missing:
-                run.starting(len(missing))
                 use_lane(engine, lane)
+                run.starting(min(concurrency, len(missing)))
+            waiting = len(missing) - concurrency
             requests = [
                 request_for(prompt, key, use_prefix_cache=True) for key, prompt in missing.items()
             ]
@@ -107,6 +108,9 @@ def run_quality(
                         "scores": None,
                     },
                 )
+                if waiting > 0:  # the engine has let the next one in
+                    run.starting(1)
+                    waiting -= 1
                 step(1)
         return [done[key]["text"] for key in keys]
 
@@ -116,10 +120,30 @@ def run_quality(
         {
             key: scores[prompt.doc_id]
             for key, prompt in zip(keys, prompts_seen, strict=True)
-            if prompt.sample == 0 and prompt.doc_id in scores
+            if prompt.doc_id in scores
         },
     )
     return prompts_seen
+
+
+def prepare_prompts(
+    task: Task, tokenizer: Any, settings: Settings, limit: int | None
+) -> list[Prompt]:
+    """The task's prompts, before any engine is there: what cannot be asked for is refused now.
+
+    Raises:
+        UsageError: a generation setting is none of vLLM's, or a length does not fit the context.
+    """
+    lm = MarsLM(tokenizer, settings, lambda prompts: [])
+    task.definition.set_fewshot_seed(FEWSHOT_SEED)
+    task.definition.build_all_requests(
+        limit=limit,
+        apply_chat_template=settings.chat_template,
+        chat_template=lm.apply_chat_template if settings.chat_template else None,
+        tokenizer_name=lm.tokenizer_name if settings.chat_template else "",
+    )
+    instances = task.definition.instances
+    return lm.prepare([copy for one in instances for copy in [one] * one.repeats])
 
 
 def record_key(identity: Any, lane: Lane, prompt: Prompt, *rest: Any) -> str:
@@ -167,7 +191,8 @@ def _evaluate(
     for sample in results["samples"][task.name]:
         values = scores.setdefault(sample["doc_id"], {})
         for metric in sample["metrics"]:
-            values[f"{metric},{sample['filter']}"] = _score(sample[metric])
+            corpus = metric in task.corpus_metrics
+            values[f"{metric},{sample['filter']}"] = None if corpus else _score(sample[metric])
     return scores
 
 

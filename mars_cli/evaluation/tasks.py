@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lm_eval.api.metrics import mean
 from lm_eval.tasks import TaskManager
 
 from mars_cli.errors import MarsError, UsageError
@@ -23,7 +24,8 @@ class Task:
     metric: str
     higher_is_better: bool
     runs_code: bool
-    documents: int
+    directions: dict[str, bool]  # "metric,filter" -> higher is better
+    corpus_metrics: frozenset[str]  # aggregated otherwise than as a mean over documents
 
 
 def load_tasks(
@@ -41,7 +43,7 @@ def load_tasks(
 
     Raises:
         UsageError: a name is unknown, or of a task that scores likelihoods or takes no such file.
-        MarsError: its data cannot be had.
+        UsageError: its data cannot be had.
     """
     manager = _manager(names, include or [])
     data = data or {}
@@ -96,7 +98,14 @@ def _load(manager: TaskManager, name: str, data: Path | None) -> dict[str, Any]:
     spec: Any = name
     if data is not None:
         # lm-eval overrides a task's own settings only for a member of a group.
-        metadata = (manager.task_index[name].cfg or {}).get("metadata") or {}
+        settings = manager.task_index[name].cfg or {}
+        if "custom_dataset" not in settings:
+            raise UsageError(
+                f"--data {name}: this task reads no local file",
+                hint="of ours, mars_gsm8k does; point another at a file by a YAML of your own and "
+                "--include-path",
+            )
+        metadata = settings.get("metadata") or {}
         member = {"task": name, "metadata": {**metadata, "data_file": str(data)}}
         spec = {"group": "with local data", "task": [member]}
     try:
@@ -106,9 +115,9 @@ def _load(manager: TaskManager, name: str, data: Path | None) -> dict[str, Any]:
     except MarsError:
         raise
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise MarsError(
-            f"task {name}: its data could not be loaded ({type(error).__name__}: {reason[:200]})",
+        reason = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:200]
+        raise UsageError(
+            f"--tasks {name}: its data could not be loaded ({reason})",
             hint="its data set lies on a hub; give a local file with --data TASK=FILE where "
             "the task takes one, or choose an offline task (`mars tasks`)",
         ) from None
@@ -118,16 +127,19 @@ def _load(manager: TaskManager, name: str, data: Path | None) -> dict[str, Any]:
 def _task(name: str, definition: Any) -> Task:
     if definition.OUTPUT_TYPE != "generate_until":
         raise likelihood_refusal(name)
-    metrics = list(definition.aggregation())
+    aggregations = definition.aggregation()
+    metrics = list(aggregations)
     if not metrics:
         raise UsageError(f"--tasks {name}: defines no metric")
     first = metrics[0]
     filters = [ensemble.name for ensemble in getattr(definition, "_filters", [])] or ["none"]
+    better = definition.higher_is_better()
     return Task(
         name=name,
         definition=definition,
         metric=f"{first},{filters[0]}",
-        higher_is_better=bool(definition.higher_is_better().get(first, True)),
+        higher_is_better=bool(better.get(first, True)),
         runs_code=bool(getattr(definition, "UNSAFE_CODE", False)),
-        documents=len(definition.eval_docs),
+        directions={f"{m},{f}": bool(better.get(m, True)) for m in metrics for f in filters},
+        corpus_metrics=frozenset(m for m, how in aggregations.items() if how is not mean),
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import secrets
 from collections import Counter
 from pathlib import Path
@@ -55,13 +56,18 @@ class Run:
 
     def __enter__(self) -> Run:
         check_folder(self.folder, self.plan)
-        self.folder.mkdir(parents=True, exist_ok=True)
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except Timeout:
             raise UsageError(
                 f"--out {self.folder}: another mars is running in it",
                 hint="wait for it, or give another folder",
+            ) from None
+        except OSError as error:
+            raise UsageError(
+                f"--out {self.folder}: cannot be written ({error.strerror})",
+                hint="give a folder that you may write to",
             ) from None
         found = read_manifest(self.folder)
         self.manifest = found or {
@@ -110,7 +116,7 @@ class Run:
         write_json(self.folder / "manifest.json", self.manifest)
 
     def starting(self, requests: int) -> None:
-        """Note that this many requests are about to be generated, before they are."""
+        """Note that an engine is about to work on this many more requests, before it does."""
         self.session["requests_started"] += requests
         self.save()
 
@@ -185,6 +191,11 @@ def check_folder(folder: Path, plan: dict[str, Any]) -> None:
     Raises:
         UsageError: it is a file, holds something else, or holds a run of a different plan.
     """
+    place = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    if place != folder and not (place.is_dir() and os.access(place, os.W_OK)):
+        raise UsageError(
+            f"--out {folder}: cannot be made in {place}", hint="give a folder that you may write to"
+        )
     if folder.exists() and not folder.is_dir():
         raise UsageError(
             f"--out {folder}: is a file", hint="give a folder, new or of this same run"

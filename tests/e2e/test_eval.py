@@ -56,6 +56,11 @@ def test_theta_one_is_strict_token_by_token(run: tuple[Path, Any], results: dict
             for lane in (STRICT, ONE)
         }
         assert by_lane[STRICT] == by_lane[ONE]
+        answers = [
+            [row["token_ids"] for row in records(run[0] / f"records/quality/{task}/{lane}.jsonl")]
+            for lane in (STRICT, ONE)
+        ]
+        assert sorted(answers[0]) == sorted(answers[1])
 
 
 def test_acceptance_length_is_what_the_steps_say(
@@ -107,7 +112,10 @@ def test_running_again_generates_nothing(
         (["--tasks", "hellaswag"], "--tasks hellaswag"),
         (["--draft", "nosuch"], "--draft nosuch"),
         (["--data", "mars_gsm8k=missing.jsonl", "--tasks", "mars_gsm8k"], "missing.jsonl"),
+        (["--data", "gsm8k=file", "--tasks", "gsm8k"], "--data gsm8k"),
+        (["--tasks", "mbpp", "--allow-code-execution"], "--tasks mbpp"),
         (["--engine-arg", "colour=red"], "--engine-arg colour"),
+        (["--max-tokens", "4096"], "asks for 4096 tokens"),
         (["--out", "file"], "--out file"),
     ],
 )

@@ -167,6 +167,16 @@ def test_dead_engine_is_one_clear_error(
         assert "victim.log" in str(caught.value.hint)
 
 
+def test_engine_that_died_idle_is_an_error_when_used_and_none_when_stopped(
+    make_spec: MakeSpec, tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    with Engine(make_spec(tiny_checkpoint, "idle", None), tmp_path / "idle.log") as engine:
+        assert engine.pid is not None
+        os.kill(engine.pid, signal.SIGKILL)
+        with pytest.raises(EngineError, match="idle was killed by signal 9"):
+            engine.set_rule("strict")
+
+
 def test_model_that_is_none_is_one_clear_error(make_spec: MakeSpec, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with (

@@ -60,6 +60,8 @@ def test_models_and_tasks_are_listed() -> None:
         (["--k", "0"], "--k"),
         (["--limit", "0"], "--limit"),
         (["--colour", "red"], "--colour"),
+        (["--temperature", "nan"], "--temperature nan"),
+        (["--seed", "-1"], "--seed"),
         (["--data", "mars_gsm8k"], "--data mars_gsm8k"),
     ],
 )

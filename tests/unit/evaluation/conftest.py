@@ -11,6 +11,8 @@ from mars_cli.engine.lane import plan_lanes
 from mars_cli.engine.protocol import EngineSpec, Generation, Request
 from mars_cli.errors import EngineError
 from mars_cli.evaluation.evaluate import Job
+from mars_cli.evaluation.lm import Settings
+from mars_cli.evaluation.quality import prepare_prompts
 from mars_cli.evaluation.tasks import Task, load_tasks
 
 TASK = """
@@ -117,21 +119,34 @@ def few_shot(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return task
 
 
-@pytest.fixture
-def job(echo: Task, tiny_tokenizer: Path) -> Job:
+def job_for(task: Task, tokenizer_folder: Path) -> Job:
+    from transformers import AutoTokenizer
+
     config = ModelConfig(name="fake", weights="nowhere")
-    lanes = plan_lanes(config.draft("ngram"), 7, [0.9], None, 0)
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    settings = Settings(max_model_len=64, chat_template=True)
     return Job(
         config=config,
-        weights=str(tiny_tokenizer),
-        fingerprint="f",
-        lanes=lanes,
-        tasks=[echo],
+        weights="nowhere",
+        fingerprint=["f"],
+        lanes=plan_lanes(config.draft("ngram"), 7, [0.9], None, 0),
+        tasks=[task],
         specs={name: EngineSpec(name, {}) for name in ("ar", "ngram-k7")},
+        tokenizer=tokenizer,
+        settings=settings,
+        prompts={"echo": prepare_prompts(task, tokenizer, settings, 6)},
         limits={"echo": 6},
         speed_prompts=2,
         repeats=2,
         concurrency=4,
-        max_tokens=None,
-        temperature=None,
     )
+
+
+@pytest.fixture
+def job(echo: Task, tiny_tokenizer: Path) -> Job:
+    return job_for(echo, tiny_tokenizer)
+
+
+@pytest.fixture
+def few_shot_job(few_shot: Task, tiny_tokenizer: Path) -> Job:
+    return job_for(few_shot, tiny_tokenizer)

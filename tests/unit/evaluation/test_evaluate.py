@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from mars_cli.errors import UsageError
 from mars_cli.evaluation.evaluate import Job, evaluate
-from mars_cli.evaluation.tasks import Task
+from mars_cli.evaluation.quality import prepare_prompts
 from mars_cli.runs.files import read_records
 from mars_cli.runs.run import Run, read_manifest
 
@@ -125,7 +126,7 @@ def test_no_engine_at_all_still_gives_results_with_nulls(
 
 def test_another_model_never_reuses_a_record(job: Job, fake: Any, tmp_path: Path) -> None:
     run_job(job, tmp_path / "a", fake)
-    other = dataclasses.replace(job, fingerprint="other")
+    other = dataclasses.replace(job, fingerprint=["other"])
     run_job(other, tmp_path / "b", fake)
     assert set(record_keys(tmp_path / "a")).isdisjoint(record_keys(tmp_path / "b"))
 
@@ -143,13 +144,83 @@ def test_prompts_are_recorded_once_and_the_same_for_all(
 
 
 def test_few_shot_prompts_are_the_same_in_every_lane_and_session(
-    job: Job, few_shot: Task, fake: Any, tmp_path: Path
+    few_shot_job: Job, fake: Any, tmp_path: Path
 ) -> None:
-    shots = dataclasses.replace(job, tasks=[few_shot])
-    first = run_job(shots, tmp_path, fake)  # differing prompts would be refused
+    first = run_job(few_shot_job, tmp_path, fake)  # differing prompts would be refused
     assert first["run"]["status"] == "complete"
     prompt = next(read_records(tmp_path / "records/prompts/echo.jsonl"))["prompt"]
     assert prompt.count("t") >= 2
     fake.asked.clear()
-    run_job(shots, tmp_path, fake)
+    run_job(few_shot_job, tmp_path, fake)
     assert fake.asked == []
+
+
+def test_engine_of_another_kind_cannot_resume_a_run(job: Job, fake: Any, tmp_path: Path) -> None:
+    run_job(job, tmp_path, fake)
+    before = record_keys(tmp_path)
+
+    class Other(fake):
+        def ready(self) -> Any:
+            super().ready()
+            self.facts["device"] = "cuda"
+            return self
+
+    with pytest.raises(UsageError, match="began with device None and the engine now has cuda"):
+        run_job(job, tmp_path, Other)
+    assert record_keys(tmp_path) == before
+
+
+def test_score_that_breaks_costs_its_own_cell_only(
+    job: Job, fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (task,) = job.tasks
+    score, calls = task.definition.process_results, []
+
+    def breaking(document: Any, results: Any) -> Any:
+        calls.append(document)
+        if len(calls) == 8:  # within the second lane
+            raise KeyError("metric")
+        return score(document, results)
+
+    monkeypatch.setattr(task.definition, "process_results", breaking)
+    results = run_job(job, tmp_path, fake)
+    lanes = results["tasks"]["echo"]["lanes"]
+    assert results["run"]["status"] == "failed"
+    assert lanes["ar"]["score"] is not None
+    assert lanes["strict-ngram-k7"]["score"] is None
+    assert lanes["mars-ngram-k7-t0.9"]["score"] is not None
+    assert "KeyError" in (tmp_path / "logs" / "failures.log").read_text()
+
+
+def test_interrupted_round_is_said(job: Job, fake: Any, tmp_path: Path) -> None:
+    fake.fail_after = {"ar": 9}
+    run_job(job, tmp_path, fake)
+    fake.fail_after = {}
+    results = run_job(job, tmp_path, fake)
+    assert "1 of 4 timed rounds were interrupted and went on later" in str(
+        results["tasks"]["echo"]["notes"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"max_tokens": 64}, "asks for 64 tokens"), ({"max_model_len": 8}, "context is set to 8")],
+)
+def test_length_that_does_not_fit_is_refused_before_any_engine(
+    job: Job, changes: dict[str, int], named: str
+) -> None:
+    settings = dataclasses.replace(job.settings, **changes)
+    with pytest.raises(UsageError, match=named):
+        prepare_prompts(job.tasks[0], job.tokenizer, settings, 6)
+
+
+def test_prompt_that_is_too_long_loses_its_left_and_says_so(job: Job) -> None:
+    settings = dataclasses.replace(job.settings, max_model_len=16)
+    for prompt, whole in zip(
+        prepare_prompts(job.tasks[0], job.tokenizer, settings, 6),
+        job.prompts["echo"],
+        strict=True,
+    ):
+        assert prompt.truncated
+        assert not whole.truncated
+        assert prompt.token_ids == whole.token_ids[-8:]

@@ -60,6 +60,12 @@ def test_file_and_foreign_folder_are_refused_and_untouched(tmp_path: Path) -> No
     assert snapshot(tmp_path) == {str(tmp_path / "file"): b"mine"}
 
 
+def test_place_that_cannot_hold_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError, match="cannot be made in"):
+        check_folder(tmp_path / "file" / "run", PLAN)
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", "not json", '"text"'])
 def test_broken_manifest_is_one_clear_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
