@@ -10,6 +10,7 @@ On the embedded model, the HumanEval prompts, K = 7 n-gram drafts, concurrency 1
 
 from __future__ import annotations
 
+import logging
 import sys
 import tempfile
 from pathlib import Path
@@ -54,6 +55,7 @@ def timed(engine: Engine, lane: Lane, request: Request) -> tuple[Generation, flo
 
 
 def main() -> int:
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
     config = load_model("smollm2-135m")
     weights = resolve_weights(config.weights, sha256=config.sha256)
     lanes = plan_lanes(config.draft("ngram"), config.k, [1.0], None, 0)
