@@ -114,10 +114,9 @@ class Engine:
     def generate(self, requests: list[Request], concurrency: int = 1) -> Iterator[Generation]:
         """Yield each request's generation as it finishes, at most `concurrency` in flight.
 
-        Leaving the iterator early leaves the engine busy: stop it.
+        Leaving the iterator early leaves the engine busy: it can only be stopped then.
         """
-        self._send(("generate", (requests, concurrency)))
-        self._busy = True
+        self._begin("generate", requests, concurrency)
         while True:
             kind, value = self._receive()
             if kind == "done":
@@ -143,9 +142,14 @@ class Engine:
             self._pipe.close()
 
     def _call(self, method: str, *args: Any) -> Any:
+        self._begin(method, *args)
+        return self._answer()
+
+    def _begin(self, method: str, *args: Any) -> None:
+        if self._busy:  # what it still sends would be taken for the answer to this
+            raise EngineError(f"the engine {self.spec.name} was left in the middle of its work")
         self._send((method, args))
         self._busy = True
-        return self._answer()
 
     def _answer(self) -> Any:
         _, value = self._receive()

@@ -67,8 +67,8 @@ def run_quality(
     limit: int | None,
     concurrency: int,
     progress: Progress,
-) -> list[Prompt]:
-    """Generate and score what is not recorded yet; return the task's prompts.
+) -> None:
+    """Generate and score what is not recorded yet.
 
     `identity` is JSON-able: what a record depends on besides lane, prompt, document and sample.
 
@@ -123,7 +123,6 @@ def run_quality(
             if prompt.doc_id in scores
         },
     )
-    return prompts_seen
 
 
 def prepare_prompts(

@@ -196,5 +196,7 @@ def test_engine_is_gone_after_the_context_even_in_the_middle_of_its_work(
         assert pid is not None
         requests = [Request(str(n), PROMPTS[0], 400, sampling={"ignore_eos": True}) for n in "ab"]
         next(engine.generate(requests, concurrency=1))
+        with pytest.raises(EngineError, match="in the middle of its work"):
+            engine.set_rule("strict")
         assert psutil.pid_exists(pid)
     assert not psutil.pid_exists(pid)
