@@ -281,7 +281,9 @@ def _check_engine_args(source: str, arguments: dict[str, Any]) -> None:
                 hint="use --model, --dtype, --draft and --k",
             )
         if name in numbers and (not isinstance(value, int) or value < 1):
-            raise UsageError(f"{source} {name}={value}: must be a whole number above 0")
+            raise UsageError(
+                f"{source} {name}={value}: must be a whole number above 0", hint="such as 4096"
+            )
 
 
 def _overrides(plan: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,40 +105,65 @@ def test_running_again_generates_nothing(
     assert sessions[1].get("warm_up_requests", 0) == 0
 
 
+@pytest.fixture
+def refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., str]]:
+    """Runs the command line within this process, which imports what is heavy only once."""
+    from mars_cli.cli import main
+    from mars_cli.scoring import sandbox
+
+    def run(*arguments: str, cwd: Path | None = None) -> str:
+        monkeypatch.chdir(cwd or Path.cwd())
+        with pytest.raises(SystemExit) as ended:
+            main(["eval", *arguments])
+        assert ended.value.code == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        return captured.err
+
+    yield run
+    sandbox.allow(False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
         (["--model", "nosuch"], "--model nosuch"),
         (["--tasks", "nosuch_task"], "--tasks nosuch_task"),
         (["--tasks", "hellaswag"], "--tasks hellaswag"),
+        (["--tasks", "mbpp", "--allow-code-execution"], "--tasks mbpp"),
         (["--draft", "nosuch"], "--draft nosuch"),
         (["--data", "mars_gsm8k=missing.jsonl", "--tasks", "mars_gsm8k"], "missing.jsonl"),
-        (["--data", "gsm8k=file", "--tasks", "gsm8k"], "--data gsm8k"),
-        (["--tasks", "mbpp", "--allow-code-execution"], "--tasks mbpp"),
+        (["--data", "mars_gsm8k=file", "--tasks", "mars_gsm8k"], "line 1"),
+        (["--data", "mars_products=file", "--tasks", "mars_products"], "mars_products"),
         (["--engine-arg", "colour=red"], "--engine-arg colour"),
-        (["--max-tokens", "4096"], "asks for 4096 tokens"),
+        (["--engine-arg", "max_model_len=8k"], "--engine-arg max_model_len=8k"),
         (["--out", "file"], "--out file"),
     ],
 )
 def test_wrong_input_is_one_line_and_a_hint(
-    mars: Any, tmp_path: Path, arguments: list[str], named: str
+    refused: Callable[..., str], tmp_path: Path, arguments: list[str], named: str
 ) -> None:
     (tmp_path / "file").write_text("mine")
-    run = mars("eval", *arguments, cwd=tmp_path)
-    assert run.returncode == 2
-    assert run.stdout == ""
-    assert len(run.stderr.splitlines()) == 2
-    assert named in run.stderr.splitlines()[0]
+    error, hint = refused(*arguments, cwd=tmp_path).splitlines()
+    assert named in error
+    assert hint.startswith("hint: ")
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_length_that_does_not_fit_is_refused_before_a_run_begins(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    assert "asks for 4096 tokens" in refused("--max-tokens", "4096", cwd=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_other_plan_in_the_same_folder_is_refused(
-    mars: Any, run: tuple[Path, Any], results: dict[str, Any]
+    refused: Callable[..., str], run: tuple[Path, Any], results: dict[str, Any]
 ) -> None:
     out = run[0]
     before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
-    refused = mars("eval", "--theta", "0.8", "--out", str(out))
-    assert refused.returncode == 2
-    assert "different plan" in refused.stderr
+    assert "different plan" in refused("--theta", "0.8", "--out", str(out))
     assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
