@@ -152,7 +152,7 @@ def _separate() -> list[str]:
 def _give_up_privileges(uid: int) -> list[str]:
     """As root become user `uid`; else only drop capabilities. What was achieved, in words.
 
-    An interpreter under a private home (`/root/...`) cannot be read by another user: then one
+    An interpreter under a private home (that of root, say) cannot be read by another user: then one
     capability is kept, to read any file (never to write), or the program could not even import.
     """
     _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
