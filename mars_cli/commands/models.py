@@ -16,6 +16,7 @@ def command() -> None:
 
     table = Table("model", "drafts (default first)", "K", "dtype", "cached", "weights")
     table.box = None
+    table.columns[-1].overflow = "fold"  # a reference cut short is of no use
     for name in configured_models():
         config = load_model(name)
         cached = describe(config.weights, sha256=config.sha256)["cached"]

@@ -20,6 +20,7 @@ def command() -> None:
     Loader.add_constructor("!function", lambda loader, node: str(node.value))
     table = Table("task", "metric", "offline", "runs code", "data")
     table.box = None
+    table.columns[-1].overflow = "fold"  # a reference cut short is of no use
     for path in sorted(tasks_dir().glob("mars_*.yaml")):
         config = yaml.load(path.read_text(encoding="utf-8"), Loader)
         facts = config["metadata"]
