@@ -24,6 +24,7 @@ from mars_cli.engine.lane import Lane, plan_lanes
 from mars_cli.engine.protocol import Generation, Request
 from mars_cli.engine.setup import engine_specs
 from mars_cli.evaluation.tasks import load_tasks
+from mars_cli.verification.spec import RuleSpec
 
 PROMPTS = 12
 MAX_TOKENS = 96
@@ -47,7 +48,7 @@ def requests(weights: str) -> list[Request]:
 
 def timed(engine: Engine, lane: Lane, request: Request) -> tuple[Generation, float, int]:
     """One generation, and what the seam added to it: seconds and verified steps."""
-    engine.set_rule(lane.rule, lane.parameters)
+    engine.set_rule(lane.rule)
     seconds, calls = engine.cost()
     (generation,) = engine.generate([request])
     more_seconds, more_calls = engine.cost()
@@ -58,7 +59,7 @@ def main() -> int:
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     config = load_model("smollm2-135m")
     weights = resolve_weights(config.weights, sha256=config.sha256)
-    lanes = plan_lanes(config.draft("ngram"), config.k, [1.0], None, 0)
+    lanes = plan_lanes(config.draft("ngram"), config.k, [RuleSpec.of("mars", theta=1.0)], None, 0)
     specs = engine_specs(config, weights, lanes, concurrency=4, overrides={})
     strict, one = lanes[1:]
     pairs: list[dict[str, tuple[Generation, float, int]]] = []

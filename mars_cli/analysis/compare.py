@@ -11,6 +11,9 @@ Which records a figure is taken from:
 Units: recovery in percent; speedups as ratios; shares from 0 to 1; times in milliseconds.
 `recovery` compares documents and samples that both lanes have; where a metric is better when
 lower it is baseline / lane, so that 100 and above always means no loss.
+
+Where a document has several samples, its score is their mean. Where each was scored on its own
+(`TaskInput.samples` = N), 0/1 scores under pass@1 also give the metric pass@N.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from mars_cli.analysis.metrics import Pair, Record
 SCHEMA = 1
 BASELINE = "ar"
 FEWEST_RIGHT = 10
+PASS = "pass@1"
 FEWEST_SPEED_PROMPTS = 5
 MUCH_TRUNCATED = 0.2
 SCOPE = "Intervals are 95% over documents; they do not cover engine restarts or other machines."
@@ -40,7 +44,9 @@ class TaskInput:
 
     `metric` is the primary one, "<name>,<filter>"; `directions` says for other metrics whether
     higher is better (true where it is silent). `sampled`: decoded at temperature > 0, so that
-    lanes may differ in tokens. `quality` has a list of records per lane id.
+    lanes may differ in tokens. `quality` has a list of records per lane id. `samples`: answers to
+    each document, where every answer was scored on its own; None for one answer, or for several
+    that the task scored together.
     """
 
     name: str
@@ -52,6 +58,7 @@ class TaskInput:
     notes: Sequence[str] = ()
     directions: Mapping[str, bool] = field(default_factory=dict)
     sampled: bool = False
+    samples: int | None = None
 
 
 def build_results(
@@ -98,6 +105,7 @@ def task_results(task: TaskInput, lanes: Sequence[Mapping[str, Any]]) -> dict[st
         "higher_is_better": task.higher_is_better,
         "speed_mode": task.speed_mode,
         "n_speed": len({record["doc_id"] for record in task.speed}),
+        "samples": task.samples,
         "notes": [*task.notes, *_task_notes(task, noise)],
         "lanes": {lane["id"]: _lane_results(task, lane, noise) for lane in lanes},
     }
@@ -109,7 +117,7 @@ def _lane_results(
     lane_id = lane["id"]
     quality = list(task.quality.get(lane_id, ()))
     scored, score_notes = _scores(task, lane_id)
-    decoded, decode_notes = _decoding(task, lane_id, quality)
+    decoded, decode_notes = _decoding(task, lane, quality)
     timed, time_notes = _timing(task.speed, lane_id, noise)
     agreed, agree_notes = _agreement(task.speed, lane, sampled=task.sampled)
     return {
@@ -130,19 +138,49 @@ def _lane_results(
 
 def _scores(task: TaskInput, lane_id: str) -> tuple[dict[str, Any], list[str]]:
     """The primary metric's figures, the same of every metric under `metrics`, and notes."""
-    seen = metrics.metric_names(r for records in task.quality.values() for r in records)
-    names = dict.fromkeys([task.metric, *seen])
+    every = [record for records in task.quality.values() for record in records]
+    names = dict.fromkeys([task.metric, *metrics.metric_names(every)])
     directions = {**task.directions, task.metric: task.higher_is_better}
-    found = {name: _metric(task, lane_id, name, directions.get(name, True)) for name in names}
-    primary, notes = found[task.metric]
-    return {**primary, "metrics": {name: values for name, (values, _) in found.items()}}, notes
+    records, base = (list(task.quality.get(lane, ())) for lane in (lane_id, BASELINE))
+    is_baseline = lane_id == BASELINE
+    found, notes = {}, []
+    for name in names:
+        found[name], said = _metric(
+            records, base, name, directions.get(name, True), is_baseline=is_baseline
+        )
+        notes += said if name == task.metric else []
+    k = task.samples or 1
+    for name, new in _pass_names(names, every, k).items():
+        ours, left_out = metrics.passes(records, name, k, new)
+        theirs, _ = metrics.passes(base, name, k, new)
+        found[new], _ = _metric(ours, theirs, new, True, is_baseline=is_baseline)
+        if left_out:
+            notes.append(
+                f"{new}: {left_out} of {left_out + len(ours)} documents have fewer than "
+                f"{k} scored samples and do not count"
+            )
+    return {**found[task.metric], "metrics": found}, notes
+
+
+def _pass_names(names: Iterable[str], records: Sequence[Record], k: int) -> dict[str, str]:
+    """Of every metric pass@1 with 0/1 scores, the name of the pass@k that k samples give."""
+    new = {
+        name: f"pass@{k},{name.partition(',')[2]}"
+        for name in names
+        if name.partition(",")[0] == PASS
+        and all(metrics.score(record, name) in (None, 0, 1) for record in records)
+    }
+    return {name: derived for name, derived in new.items() if derived not in names}
 
 
 def _metric(
-    task: TaskInput, lane_id: str, metric: str, higher_is_better: bool
+    records: Sequence[Record],
+    base: Sequence[Record],
+    metric: str,
+    higher_is_better: bool,
+    *,
+    is_baseline: bool,
 ) -> tuple[dict[str, Any], list[str]]:
-    records, base = task.quality.get(lane_id, ()), task.quality.get(BASELINE, ())
-
     def figure(record: Record) -> float | None:
         return metrics.score(record, metric)
 
@@ -165,23 +203,28 @@ def _metric(
     pairs = [p for p in metrics.pair(records, base, "sample") if None not in map(figure, p)]
     ours, theirs = metrics.paired_by_document(pairs, figure)
     values["n_paired"] = len(ours)
+    averaged = len(pairs) > len(ours)
     if not ours:
         return {**values, "recovery_note": "no_baseline"}, [
             *notes,
             "recovery: ar has no scored answer to the same documents",
         ]
+    answered = max(_answers(records, figure), _answers(base, figure))
     if len(ours) < max(n, len(metrics.by_document(base, figure))):
         notes.append(f"recovery: over {len(ours)} documents only, those both lanes have")
+    elif len(pairs) < answered:
+        notes.append(f"recovery: over {len(pairs)} answers only, those both lanes have")
     right = sum(theirs) if higher_is_better else len(theirs) - sum(theirs)
     if zero_one and right < FEWEST_RIGHT:
         notes.append(
-            f"recovery: ar got only {right:g} of {len(theirs)} documents right; "
+            f"recovery: ar got only {right:.4g} of {len(theirs)} documents right"
+            f"{', averaged over samples' if averaged else ''}; "
             f"below {FEWEST_RIGHT} no ratio is given"
         )
         return {**values, "recovery_note": "low_base"}, notes
-    if lane_id == BASELINE:  # against itself: 100% by definition
+    if is_baseline:  # against itself: 100% by definition
         return {**values, "recovery": 100.0 if total > 0 else None}, notes
-    single = zero_one and len(pairs) == len(ours)
+    single = all(s in (0, 1) for s in [*ours, *theirs])
     top, bottom = (ours, theirs) if higher_is_better else (theirs, ours)
     found = stats.paired_ratio_01(top, bottom) if single else stats.log_ratio(top, bottom)
     values["recovery"] = None if found.value is None else 100 * found.value
@@ -196,17 +239,24 @@ def _metric(
     return values, notes
 
 
+def _answers(records: Iterable[Record], figure: Callable[[Record], float | None]) -> int:
+    """How many samples of documents are scored."""
+    return len({(r["doc_id"], r.get("sample") or 0) for r in records if figure(r) is not None})
+
+
 # -- acceptance and lengths --------------------------------------------------------------------
 
 
 def _decoding(
-    task: TaskInput, lane_id: str, quality: list[Record]
+    task: TaskInput, lane: Mapping[str, Any], quality: list[Record]
 ) -> tuple[dict[str, Any], list[str]]:
+    lane_id = lane["id"]
     source = "quality" if quality else "speed"
     records = quality or _timed(task.speed, lane_id)
     base = task.quality.get(BASELINE, ()) if quality else _timed(task.speed, BASELINE)
     pairs = metrics.pair(records, base, "sample" if quality else "repeat")
     truncated, empty = metrics.truncated_share(records), metrics.empty_share(records)
+    stops = None if lane_id == BASELINE else metrics.relaxed_stop_share(records)
     values = {
         "acceptance_length": metrics.acceptance_length(records),
         "acceptance_length_vllm": metrics.acceptance_length_vllm(records),
@@ -214,6 +264,7 @@ def _decoding(
         "acceptance_per_position": metrics.acceptance_per_position(records),
         "draft_acceptance_rate": metrics.draft_acceptance_rate(records),
         "relaxed_share": metrics.relaxed_share(records),
+        "relaxed_stop_share": stops,
         "relaxed_per_100_tokens": metrics.relaxed_per_100_tokens(records),
         "tokens": metrics.tokens(records),
         "length_ratio": metrics.length_ratio(pairs),
@@ -233,8 +284,19 @@ def _decoding(
     if truncated is not None and truncated > MUCH_TRUNCATED:
         notes.append(f"{truncated:.0%} of the answers were cut off by the length limit")
     if empty:
-        notes.append(f"{empty:.0%} of the answers are empty (they count as answers)")
+        notes.append(f"{_percent(empty)} of the answers are empty (they count as answers)")
+    if stops:
+        kept = "; this lane is kept from accepting it" if lane.get("protect_stop") else ""
+        notes.append(
+            f"{_percent(stops)} of the answers met an end-of-turn token that only the rule "
+            f"accepts{kept}"
+        )
     return values, notes
+
+
+def _percent(share: float) -> str:
+    """A share above 0 in whole percent, never said to be 0%."""
+    return f"{share:.0%}" if share >= 0.005 else "under 1%"
 
 
 # -- speed -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ A record is one finished request. The fields read here:
     drafted        draft tokens verified in the step that made each output (0: prefill or no draft)
     accepted       drafts the verifier accepted in that step, before trimming at a stop
     relaxed_at     indices into token_ids of relaxed tokens
+    stops_relaxed  how often an end-of-turn token came up that only the rule accepts (0 if absent)
     finish_reason  "stop", "length", ...
     seconds        wall time of the request (speed records only); ttft_s: to the first token
 
@@ -108,6 +109,11 @@ def relaxed_per_100_tokens(records: Iterable[Record]) -> float | None:
     return None if share is None else 100 * share
 
 
+def relaxed_stop_share(records: Iterable[Record]) -> float | None:
+    """Share of answers in which an end-of-turn token came up that only the rule accepts; 0 to 1."""
+    return _share((record.get("stops_relaxed") or 0) > 0 for record in records)
+
+
 # -- lengths -----------------------------------------------------------------------------------
 
 
@@ -199,6 +205,37 @@ def score(record: Record, metric: str) -> float | None:
 def metric_names(records: Iterable[Record]) -> list[str]:
     """Every metric that any record has a score under, in order of appearance."""
     return list(dict.fromkeys(name for record in records for name in record.get("scores") or {}))
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Unbiased estimate that at least one of k answers is right, from n of which c are right.
+
+    1 - C(n - c, k) / C(n, k): Chen et al. 2021 (arXiv 2107.03374), equation 1.
+
+    Raises:
+        ValueError: not 0 <= c <= n, or not 1 <= k <= n.
+    """
+    if not (0 <= c <= n and 1 <= k <= n):
+        raise ValueError(f"no estimate for k = {k} from {c} right of {n}")
+    return 1 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def passes(records: Iterable[Record], metric: str, k: int, name: str) -> tuple[list[Record], int]:
+    """One record a document with its pass@k under `name`, and how many documents have none.
+
+    From 0/1 scores under `metric`, one a sample; a document with fewer than k of them has none.
+    """
+    right: dict[int, list[float]] = {}
+    for record in records:
+        found = right.setdefault(int(record["doc_id"]), [])
+        if (value := score(record, metric)) is not None:
+            found.append(value)
+    enough = {doc: found for doc, found in right.items() if len(found) >= k}
+    derived: list[Record] = [
+        {"doc_id": doc, "scores": {name: pass_at_k(len(found), int(sum(found)), k)}}
+        for doc, found in enough.items()
+    ]
+    return derived, len(right) - len(enough)
 
 
 # -- pairing -----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mars_cli.config import ModelConfig
     from mars_cli.evaluation.evaluate import Job
     from mars_cli.evaluation.tasks import Task
+    from mars_cli.verification.spec import RuleSpec
 
 DEFAULT_MODEL = "smollm2-135m"
 DEFAULT_THETA = 0.9
@@ -27,14 +28,31 @@ FAILED = 3
 INTERRUPTED = 130
 
 
-def _theta(ctx: click.Context, param: click.Parameter, values: tuple[float, ...]) -> list[float]:
-    for theta in values:
-        if not (math.isfinite(theta) and 0 < theta <= 1):
-            raise UsageError(
-                f"--theta {theta:g}: must be above 0 and at most 1",
-                hint="the paper uses 0.84 to 0.96; 1 is strict",
-            )
-    return list(dict.fromkeys(values))
+def rules_of(thetas: tuple[float, ...], rules: tuple[str, ...]) -> list[RuleSpec]:
+    """The rules that `--theta` and `--rule` ask for, in that order; the default for none.
+
+    Raises:
+        UsageError: one of them is not written as a rule, or out of range.
+    """
+    from mars_cli.verification.spec import RuleSpec
+
+    asked = [("--theta", f"{theta:g}", f"mars:theta={theta!r}") for theta in thetas]
+    asked += [("--rule", text, text) for text in rules]
+    if not asked:
+        asked = [("--theta", f"{DEFAULT_THETA}", f"mars:theta={DEFAULT_THETA}")]
+    found = []
+    for option, given, text in asked:
+        try:
+            found.append(RuleSpec.parse(text))
+        except ValueError as error:
+            raise UsageError(f"{option} {given}: {error}", hint=_RULE_HINTS[option]) from None
+    return found
+
+
+_RULE_HINTS = {
+    "--theta": "the paper uses 0.84 to 0.96; 1 is strict",
+    "--rule": "NAME or NAME:key=value,..., such as typical:epsilon=0.09,alpha=0.3",
+}
 
 
 def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
@@ -67,10 +85,13 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     "--theta",
     type=float,
     multiple=True,
-    default=(DEFAULT_THETA,),
-    show_default=True,
-    callback=_theta,
-    help="A MARS lane with this theta; repeat for several.",
+    help="A MARS lane with this theta; repeat for several.  [default: 0.9, unless --rule is given]",
+)
+@click.option(
+    "--rule",
+    multiple=True,
+    metavar="NAME:KEY=VALUE,..",
+    help="A lane with this rule: mars, prob-ratio, typical, topk-delta, topk; repeat for several.",
 )
 @click.option(
     "--k", type=click.IntRange(min=1), help="Draft tokens a step.  [default: the model's]"
@@ -78,6 +99,11 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @click.option("--draft", metavar="NAME", help="Which of the model's drafts.  [default: its first]")
 @click.option("--tasks", metavar="A,B", help="Ours (`mars tasks`) or lm-eval's, by name.")
 @click.option("--limit", type=click.IntRange(min=1), help="Documents of each task.")
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    help="Answers to each document, each scored on its own.  [default: the task's]",
+)
 @click.option(
     "--speed-prompts", type=click.IntRange(min=0), help="Prompts of each task to time; 0 for none."
 )
@@ -97,7 +123,7 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     type=click.IntRange(0, 2**32 - 1),
     default=0,
     show_default=True,
-    help="Of the sampler, every lane.",
+    help="Of sampling; each request's own follows from it, the same in every lane.",
 )
 @click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]))
 @click.option(
@@ -157,6 +183,7 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
     """Check everything, then run; nothing is written before all checks have passed."""
     _require_engine()
     _quiet()
+    options["rules"] = rules_of(options["theta"], options["rule"])
     from mars_cli.assets import resolve_weights
     from mars_cli.evaluation.evaluate import evaluate
     from mars_cli.runs.provenance import environment
@@ -229,6 +256,7 @@ def _plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
         "lanes": [lane.id for lane in lanes],
         "temperature": options["temperature"],
         "seed": options["seed"],
+        "samples": options["samples"],
         "data": {task: file_facts(Path(path)) for task, path in options["data"].items()},
         "include_path": [str(path) for path in options["include_path"]],
         "engine_args": _engine_args(options, config),
@@ -244,7 +272,7 @@ def _lanes(options: dict[str, Any], config: ModelConfig) -> list[Any]:
     return plan_lanes(
         config.draft(options["draft"]),
         config.k,
-        options["theta"],
+        options["rules"],
         options["temperature"],
         options["seed"],
     )
@@ -291,7 +319,7 @@ def _overrides(plan: dict[str, Any]) -> list[str]:
     differing = [(task, n) for task, n in plan["limits"].items() if task in plan["tasks"]]
     lines = [
         f"{name} = {plan[name]:g} overrides the tasks' own setting"
-        for name in ("max_tokens", "temperature")
+        for name in ("max_tokens", "temperature", "samples")
         if plan[name] is not None
     ]
     if plan["limit"] is not None:
@@ -334,7 +362,7 @@ def _job(
     from mars_cli.engine.setup import engine_specs
     from mars_cli.evaluation.evaluate import Job
     from mars_cli.evaluation.lm import Settings
-    from mars_cli.evaluation.quality import prepare_prompts
+    from mars_cli.evaluation.quality import prepare_prompts, refuse_equal_samples
     from mars_cli.runs.provenance import fingerprint
 
     lanes = _lanes(options, config)
@@ -351,6 +379,12 @@ def _job(
         temperature=options["temperature"],
     )
     limits = {task.name: plan["limits"].get(task.name, plan["limit"]) for task in tasks}
+    samples = plan["samples"]
+    prompts = {
+        task.name: prepare_prompts(task, tokenizer, settings, limits[task.name], samples)
+        for task in tasks
+    }
+    refuse_equal_samples([one for found in prompts.values() for one in found], samples)
     return Job(
         config=config,
         weights=weights,
@@ -360,14 +394,12 @@ def _job(
         specs=specs,
         tokenizer=tokenizer,
         settings=settings,
-        prompts={
-            task.name: prepare_prompts(task, tokenizer, settings, limits[task.name])
-            for task in tasks
-        },
+        prompts=prompts,
         limits=limits,
         speed_prompts=plan["speed_prompts"],
         repeats=plan["repeats"],
         concurrency=plan["concurrency"],
+        samples=samples,
     )
 
 

@@ -17,6 +17,8 @@ from typing import Any, Self
 
 from mars_cli.engine.protocol import EngineSpec, Generation, Request
 from mars_cli.errors import EngineError
+from mars_cli.verification import plugin
+from mars_cli.verification.spec import RuleSpec
 
 _MEMORY = re.compile(r"out of memory|OutOfMemory|No available memory|KV cache|free memory", re.I)
 
@@ -28,6 +30,8 @@ class Engine:
     waits, so that engines can load together. Every failure of the engine is an `EngineError` of
     one sentence that names the log.
     """
+
+    host = "mars_cli.engine.host"  # the module that the process runs
 
     def __init__(self, spec: EngineSpec, log: Path) -> None:
         self.spec = spec
@@ -42,7 +46,8 @@ class Engine:
         ours, theirs = socket.socketpair()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         environment = {
-            **os.environ,
+            # The plugin of `vllm serve` would install a second seam.
+            **{k: v for k, v in os.environ.items() if k not in (plugin.RULE, plugin.THETA)},
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine core lives in our process
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_LOGGING_LEVEL": "INFO",
@@ -52,7 +57,7 @@ class Engine:
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "mars_cli.engine.host", str(theirs.fileno())],
+                [sys.executable, "-m", self.host, str(theirs.fileno())],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -98,13 +103,9 @@ class Engine:
         """Process id of the engine, None when it is not running."""
         return None if self._process is None else self._process.pid
 
-    def set_rule(self, name: str, parameters: dict[str, float] | None = None) -> None:
+    def set_rule(self, spec: RuleSpec) -> None:
         """Verify by this rule from the next request on; nothing is reloaded."""
-        self._call("set_rule", name, parameters or {})
-
-    def seed(self, seed: int) -> None:
-        """Seed the sampler, for temperature > 0."""
-        self._call("seed", seed)
+        self._call("set_rule", spec.describe())
 
     def cost(self) -> tuple[float, int]:
         """Seconds spent so far in the seam outside the engine's own sampler, and its calls."""

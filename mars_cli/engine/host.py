@@ -75,13 +75,9 @@ class Host:
             "pid": os.getpid(),
         }
 
-    def set_rule(self, name: str, parameters: dict[str, float]) -> None:
-        """Verify by this rule from now on."""
-        self._rpc("mars_set_rule", name, parameters)
-
-    def seed(self, seed: int) -> None:
-        """Seed the sampler's generator."""
-        self._rpc("mars_seed", seed)
+    def set_rule(self, spec: dict[str, Any]) -> None:
+        """Verify by this rule (`RuleSpec.describe`) from now on."""
+        self._rpc("mars_set_rule", spec)
 
     def cost(self) -> tuple[float, int]:
         """Seconds spent in the seam outside the engine's own sampler, and its calls."""
@@ -137,7 +133,7 @@ class Host:
         for request_id, steps in self._rpc("mars_drain").items():
             self._seen.setdefault(request_id, []).extend(steps)
         seen = self._seen.pop(entry.engine_id, [])
-        drafted, accepted, relaxed_at = align(entry.step_tokens, seen)
+        drafted, accepted, relaxed_at, stops = align(entry.step_tokens, seen)
         return Generation(
             id=entry.request.id,
             token_ids=entry.token_ids,
@@ -147,6 +143,7 @@ class Host:
             drafted=drafted,
             accepted=accepted,
             relaxed_at=relaxed_at,
+            stops_relaxed=stops,
             seconds=entry.last - entry.started,
             ttft_s=entry.first - entry.started,
         )
@@ -155,7 +152,9 @@ class Host:
         return self.engine.collective_rpc(method, args=args)[0]
 
 
-def align(step_tokens: list[int], seen: list[StepSeen]) -> tuple[list[int], list[int], list[int]]:
+def align(
+    step_tokens: list[int], seen: list[StepSeen]
+) -> tuple[list[int], list[int], list[int], int]:
     """Lay what the seam saw beside what the engine delivered, output by output.
 
     Every output is one step, which verified d drafts, accepted a and emitted 1 + a tokens. Only
@@ -163,28 +162,30 @@ def align(step_tokens: list[int], seen: list[StepSeen]) -> tuple[list[int], list
     runs one more until the abort arrives) belong to nothing delivered.
 
     Returns:
-        drafted and accepted, one entry an output, and the output indices of relaxed tokens.
+        drafted and accepted, one entry an output; the output indices of relaxed tokens; and how
+        many steps met an end-of-turn token that strict rejects and the rule accepts.
 
     Raises:
         RuntimeError: the two do not fit, so that no figure of this request could be trusted.
     """
     last = len(step_tokens) - 1
     fits = len(seen) >= len(step_tokens) and all(
-        tokens == 1 + accepted or (index == last and tokens <= 1 + accepted)
-        for index, (tokens, (_, accepted, _)) in enumerate(zip(step_tokens, seen, strict=False))
+        tokens == 1 + step.accepted or (index == last and tokens <= 1 + step.accepted)
+        for index, (tokens, step) in enumerate(zip(step_tokens, seen, strict=False))
     )
     if not fits:
-        emitted = [1 + accepted for _, accepted, _ in seen]
+        emitted = [1 + step.accepted for step in seen]
         raise RuntimeError(
             f"the engine delivered {step_tokens} tokens a step where its sampler emitted {emitted}"
         )
-    drafted, accepted, relaxed_at, offset = [], [], [], 0
-    for tokens, (step_drafted, step_accepted, positions) in zip(step_tokens, seen, strict=False):
-        drafted.append(step_drafted)
-        accepted.append(step_accepted)
-        relaxed_at += [offset + position for position in positions if position < tokens]
+    steps = seen[: len(step_tokens)]
+    relaxed_at: list[int] = []
+    offset = 0
+    for tokens, step in zip(step_tokens, steps, strict=True):
+        relaxed_at += [offset + position for position in step.relaxed if position < tokens]
         offset += tokens
-    return drafted, accepted, relaxed_at
+    drafted, accepted = [step.drafted for step in steps], [step.accepted for step in steps]
+    return drafted, accepted, relaxed_at, sum(step.stop for step in steps)
 
 
 def _end_with_parent() -> None:
@@ -212,10 +213,10 @@ def _receive(connection: Connection) -> queue.SimpleQueue[tuple[str, tuple[Any, 
     return inbox
 
 
-def _serve(connection: Connection) -> None:
+def _serve(connection: Connection, make: type[Host]) -> None:
     spec: EngineSpec = connection.recv()
     inbox = _receive(connection)
-    host = Host(spec)
+    host = make(spec)
     connection.send(("done", host.facts()))
     while True:
         name, args = inbox.get()
@@ -230,12 +231,12 @@ def _serve(connection: Connection) -> None:
         connection.send(("done", result))
 
 
-def main() -> None:
+def main(host: type[Host] = Host) -> None:
     """Serve until told to stop; report any failure through the pipe, traceback to the log."""
     _end_with_parent()
     connection = Connection(int(sys.argv[1]))
     try:
-        _serve(connection)
+        _serve(connection, host)
     except Exception as error:
         import traceback
 

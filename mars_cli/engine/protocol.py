@@ -25,7 +25,8 @@ class Generation:
 
     `step_tokens`, `drafted` and `accepted` have one entry an output, the prefill's first:
     tokens delivered, drafts verified in the step behind it, drafts accepted before any trimming.
-    `relaxed_at` are indices into `token_ids`. `seconds` runs from admission to the last output,
+    `relaxed_at` are indices into `token_ids`; `stops_relaxed` counts the steps that met an
+    end-of-turn token which only the rule accepts. `seconds` runs from admission to the last output,
     `ttft_s` to the first, on one monotonic clock of the engine's process.
     """
 
@@ -37,6 +38,7 @@ class Generation:
     drafted: list[int]
     accepted: list[int]
     relaxed_at: list[int]
+    stops_relaxed: int
     seconds: float
     ttft_s: float
 

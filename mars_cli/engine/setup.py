@@ -49,8 +49,6 @@ def engine_specs(
         engine_id: EngineSpec(
             name=engine_id,
             args={**args, "speculative_config": _speculative(lane)},
-            # The V2 runner has no seam yet; on CUDA vLLM would choose it by itself.
-            environment={"VLLM_USE_V2_MODEL_RUNNER": "0"},
         )
         for engine_id, lane in drafts.items()
     }

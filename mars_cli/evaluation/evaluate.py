@@ -44,6 +44,7 @@ class Job:
     speed_prompts: int
     repeats: int
     concurrency: int
+    samples: int | None = None  # of each document; None for each task's own number
 
     def identity(self, facts: dict[str, Any]) -> list[Any]:
         """What every record depends on: model, dtype, engine version and setup."""
@@ -179,10 +180,12 @@ def _quality(
                     task,
                     lane,
                     engine,
+                    prompts=job.prompts[task.name],
                     tokenizer=job.tokenizer,
                     settings=job.settings,
                     identity=job.identity(engine.facts),
                     limit=job.limits[task.name],
+                    samples=job.samples,
                     concurrency=job.concurrency,
                     progress=progress,
                 )
@@ -240,6 +243,7 @@ def write_results(job: Job, run: Run) -> dict[str, Any]:
             notes=_notes(job, run, task),
             directions=task.directions,
             sampled=any(prompt.temperature > 0 for prompt in job.prompts[task.name]),
+            samples=job.samples,
         )
         for task in job.tasks
     }
@@ -264,10 +268,12 @@ def _notes(job: Job, run: Run, task: Task) -> list[str]:
         for failure in run.manifest["failures"]
         if failure["task"] in (None, task.name)
     ]
-    prompts = job.prompts[task.name]
+    prompts = [prompt for prompt in job.prompts[task.name] if prompt.sample == 0]
     cut = sum(prompt.truncated for prompt in prompts)
     if cut:
         notes.append(f"{cut} of {len(prompts)} prompts were cut from the left to fit the context")
+    if job.samples is not None and job.samples > 1 and not any(p.varies for p in prompts):
+        notes.append("no chance is in this task's decoding: all samples of a document are equal")
     if task.runs_code and not run.plan["allow_code_execution"]:
         notes.append("answers are code, which was not run: --allow-code-execution scores them")
     if task.metric.partition(",")[0] in task.corpus_metrics:

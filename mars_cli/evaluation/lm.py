@@ -48,6 +48,11 @@ class Prompt:
             [self.token_ids, self.until, self.max_tokens, self.temperature, self.sampling]
         )
 
+    @property
+    def varies(self) -> bool:
+        """Whether samples of it can differ: decoded by chance, and not from a seed of the task."""
+        return self.temperature > 0 and self.sampling.get("seed") is None
+
     def record(self) -> dict[str, Any]:
         """As it stands in records/prompts."""
         return {

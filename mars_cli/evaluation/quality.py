@@ -1,17 +1,25 @@
-"""The quality phase: one lane answers a whole task through lm-eval, in batches."""
+"""The quality phase: one lane answers a whole task in batches, then lm-eval scores the answers.
+
+With `samples` given (`--samples`), every document is answered that often, and lm-eval scores each
+sample on its own, in a pass of its own. Without it a task's own `repeats` hold: its filters see all
+the answers to a document, which share one score.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import lm_eval.evaluator
+from lm_eval.filters.selection import MajorityVoteFilter, TakeKFilter
 
 from mars_cli.engine.engine import Engine
 from mars_cli.engine.lane import Lane
 from mars_cli.engine.protocol import Generation, Request
-from mars_cli.errors import MarsError
+from mars_cli.errors import MarsError, UsageError
 from mars_cli.evaluation.lm import MarsLM, Prompt, Settings
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.tasks import Task
@@ -21,16 +29,33 @@ from mars_cli.runs.run import Run
 
 FEWSHOT_SEED = 1234  # lm-eval's own default
 
+Scores = dict[str, float | None]  # by "metric,filter"
 
-def request_for(prompt: Prompt, request_id: str, *, use_prefix_cache: bool) -> Request:
-    """What an engine is asked for: the same for every lane."""
+
+def request_seed(seed: int, prompt: Prompt) -> int:
+    """Where one request's draws begin: from 0 to 2**31 - 1, of nothing but what is asked.
+
+    `seed` is the lanes' (`Lane.seed`). The lane, the repeat and the order play no part: lanes draw
+    alike as long as they agree, and a resumed run draws what an uninterrupted one would.
+    """
+    return int(digest([seed, prompt.task, prompt.doc_id, prompt.sample]), 16) % 2**31
+
+
+def request_for(prompt: Prompt, request_id: str, *, use_prefix_cache: bool, seed: int) -> Request:
+    """What an engine is asked for: the same for every lane.
+
+    At temperature > 0 it is seeded (see `request_seed`), unless the task sets a seed itself.
+    """
+    sampling = prompt.sampling
+    if prompt.varies:
+        sampling = {**sampling, "seed": request_seed(seed, prompt)}
     return Request(
         id=request_id,
         prompt_token_ids=prompt.token_ids,
         max_tokens=prompt.max_tokens,
         stop=prompt.until,
         temperature=prompt.temperature,
-        sampling=prompt.sampling,
+        sampling=sampling,
         use_prefix_cache=use_prefix_cache,
     )
 
@@ -45,14 +70,14 @@ def generation_record(generation: Generation) -> Record:
         "drafted": generation.drafted,
         "accepted": generation.accepted,
         "relaxed_at": generation.relaxed_at,
+        "stops_relaxed": generation.stops_relaxed,
     }
 
 
 def use_lane(engine: Engine, lane: Lane) -> None:
-    """Make the engine decode as this lane: set its rule and seed its sampler."""
+    """Make the engine decode as this lane: set its rule."""
     if lane.draft is not None:
-        engine.set_rule(lane.rule, dict(lane.parameters))
-    engine.seed(lane.seed)
+        engine.set_rule(lane.rule)
 
 
 def run_quality(
@@ -61,88 +86,157 @@ def run_quality(
     lane: Lane,
     engine: Engine,
     *,
+    prompts: list[Prompt],
     tokenizer: Any,
     settings: Settings,
     identity: Any,
     limit: int | None,
+    samples: int | None,
     concurrency: int,
     progress: Progress,
 ) -> None:
-    """Generate and score what is not recorded yet.
+    """Generate what is not recorded yet, then score everything.
 
+    `prompts` are those of `prepare_prompts`, with the same settings, limit and samples.
     `identity` is JSON-able: what a record depends on besides lane, prompt, document and sample.
 
     Raises:
         EngineError: the engine died; what had finished is recorded.
+        MarsError: lm-eval asks for other prompts than those, or than the run began with.
     """
     path = run.quality(task.name, lane.id)
-    done = {record["key"]: record for record in read_records(path)}
-    prompts_seen: list[Prompt] = []
-    keys: list[str] = []
+    record_prompts(run, task.name, prompts)
+    keys = {record_key(identity, lane, prompt): prompt for prompt in prompts}
+    done = {record["key"]: record["text"] for record in read_records(path)}
+    missing = {key: prompt for key, prompt in keys.items() if key not in done}
+    label = f"quality {task.name} {lane.id}"
+    with progress.phase(label, len(keys), len(keys) - len(missing)) as step:
+        for record in _generate(run, lane, engine, missing, concurrency):
+            run.append(path, record)
+            done[record["key"]] = record["text"]
+            step(1)
 
-    def generate(prompts: list[Prompt]) -> list[str]:
-        prompts_seen.extend(prompts)
-        record_prompts(run, task.name, prompts)
-        keys.extend(record_key(identity, lane, prompt) for prompt in prompts)
-        missing = {
-            key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in done
+    def recorded(prompts: list[Prompt]) -> list[str]:
+        texts = [done.get(record_key(identity, lane, prompt)) for prompt in prompts]
+        if None in texts:
+            raise _other_prompts(task.name)
+        return [text for text in texts if text is not None]
+
+    passes = score_answers(task, tokenizer, settings, recorded, limit=limit, samples=samples)
+    found = {
+        key: passes[0 if samples is None else prompt.sample].get(prompt.doc_id)
+        for key, prompt in keys.items()
+    }
+    run.attach_scores(path, {key: values for key, values in found.items() if values is not None})
+
+
+def _generate(
+    run: Run, lane: Lane, engine: Engine, missing: dict[str, Prompt], concurrency: int
+) -> Iterator[Record]:
+    """The record of each missing key, as its request finishes."""
+    if not missing:
+        return
+    use_lane(engine, lane)
+    requests = [
+        request_for(prompt, key, use_prefix_cache=True, seed=lane.seed)
+        for key, prompt in missing.items()
+    ]
+    run.starting(min(concurrency, len(missing)))
+    waiting = len(missing) - concurrency
+    for generation in engine.generate(requests, concurrency):
+        prompt = missing[generation.id]
+        yield {
+            "key": generation.id,
+            "doc_id": prompt.doc_id,
+            "sample": prompt.sample,
+            **generation_record(generation),
+            "scores": None,
         }
-        recorded = len(prompts) - len(missing)
-        with progress.phase(f"quality {task.name} {lane.id}", len(prompts), recorded) as step:
-            if missing:
-                use_lane(engine, lane)
-                run.starting(min(concurrency, len(missing)))
-            waiting = len(missing) - concurrency
-            requests = [
-                request_for(prompt, key, use_prefix_cache=True) for key, prompt in missing.items()
-            ]
-            for generation in engine.generate(requests, concurrency) if requests else ():
-                prompt = missing[generation.id]
-                done[generation.id] = run.append(
-                    path,
-                    {
-                        "key": generation.id,
-                        "doc_id": prompt.doc_id,
-                        "sample": prompt.sample,
-                        **generation_record(generation),
-                        "scores": None,
-                    },
-                )
-                if waiting > 0:  # the engine has let the next one in
-                    run.starting(1)
-                    waiting -= 1
-                step(1)
-        return [done[key]["text"] for key in keys]
-
-    scores = _evaluate(task, MarsLM(tokenizer, settings, generate), settings, limit)
-    run.attach_scores(
-        path,
-        {
-            key: scores[prompt.doc_id]
-            for key, prompt in zip(keys, prompts_seen, strict=True)
-            if prompt.doc_id in scores
-        },
-    )
+        if waiting > 0:  # the engine has let the next one in
+            run.starting(1)
+            waiting -= 1
 
 
 def prepare_prompts(
-    task: Task, tokenizer: Any, settings: Settings, limit: int | None
+    task: Task, tokenizer: Any, settings: Settings, limit: int | None, samples: int | None = None
 ) -> list[Prompt]:
     """The task's prompts, before any engine is there: what cannot be asked for is refused now.
 
+    Each document's samples stand one after another: as many as `samples` says, else as many as
+    the task's own `repeats`.
+
     Raises:
-        UsageError: a generation setting is none of vLLM's, or a length does not fit the context.
+        UsageError: a generation setting is none of vLLM's, a length does not fit the context, or
+            the task cannot be scored sample by sample.
     """
+    if samples is not None:
+        _refuse_votes(task, samples)
     lm = MarsLM(tokenizer, settings, lambda prompts: [])
-    task.definition.set_fewshot_seed(FEWSHOT_SEED)
-    task.definition.build_all_requests(
-        limit=limit,
-        apply_chat_template=settings.chat_template,
-        chat_template=lm.apply_chat_template if settings.chat_template else None,
-        tokenizer_name=lm.tokenizer_name if settings.chat_template else "",
+    with _repeats_of(task, samples):
+        task.definition.set_fewshot_seed(FEWSHOT_SEED)
+        task.definition.build_all_requests(
+            limit=limit,
+            apply_chat_template=settings.chat_template,
+            chat_template=lm.apply_chat_template if settings.chat_template else None,
+            tokenizer_name=lm.tokenizer_name if settings.chat_template else "",
+        )
+        instances = task.definition.instances
+    prompts = lm.prepare([copy for one in instances for copy in [one] * one.repeats])
+    if samples is None:
+        return prompts
+    if any(prompt.sample > 0 for prompt in prompts):
+        raise UsageError(
+            f"--samples {samples}: {task.name} asks several things of a document, which are scored "
+            "together",
+            hint="leave --samples out for this task",
+        )
+    return [_sample(prompt, number) for prompt in prompts for number in range(samples)]
+
+
+def refuse_equal_samples(prompts: Iterable[Prompt], samples: int | None) -> None:
+    """Refuse several samples where chance plays no part in any prompt.
+
+    Raises:
+        UsageError: all samples of every document would be equal.
+    """
+    prompts = list(prompts)
+    if samples is None or samples == 1 or any(prompt.varies for prompt in prompts):
+        return
+    greedy = all(prompt.temperature == 0 for prompt in prompts)
+    seeded = all(prompt.sampling.get("seed") is not None for prompt in prompts)
+    raise UsageError(
+        f"--samples {samples}: all samples of a document would be equal, for every prompt is "
+        f"decoded at temperature 0{'' if greedy else ' or with a seed of its task'}",
+        hint="choose a task that sets no seed of its own" if seeded else "--temperature 1",
     )
-    instances = task.definition.instances
-    return lm.prepare([copy for one in instances for copy in [one] * one.repeats])
+
+
+def _refuse_votes(task: Task, samples: int) -> None:
+    for ensemble in getattr(task.definition, "_filters", []):
+        for make_filter in ensemble.filters:
+            found = make_filter()
+            several = isinstance(found, TakeKFilter) and found.k > 1
+            if several or isinstance(found, MajorityVoteFilter):
+                raise UsageError(
+                    f"--samples {samples}: the filter {ensemble.name} of {task.name} weighs "
+                    "several answers to a document, and samples are scored one by one",
+                    hint="leave --samples out for this task: its own number of answers holds",
+                )
+
+
+@contextlib.contextmanager
+def _repeats_of(task: Task, samples: int | None) -> Iterator[None]:
+    """Let lm-eval ask once a document while samples are ours to number; else as the task says."""
+    own = task.definition.get_config("repeats")
+    task.definition.set_config("repeats", own if samples is None else 1)
+    try:
+        yield
+    finally:
+        task.definition.set_config("repeats", own)
+
+
+def _sample(prompt: Prompt, number: int) -> Prompt:
+    return dataclasses.replace(prompt, sample=number)
 
 
 def record_key(identity: Any, lane: Lane, prompt: Prompt, *rest: Any) -> str:
@@ -164,15 +258,43 @@ def record_prompts(run: Run, task: str, prompts: list[Prompt]) -> None:
     if not found:
         write_records(path, records)
     elif [record["hash"] for record in found] != [record["hash"] for record in records]:
-        raise MarsError(
-            f"the prompts of {task} are not those that this run began with",
-            hint="its data or template has changed: start a new run",
-        )
+        raise _other_prompts(task)
 
 
-def _evaluate(
-    task: Task, lm: MarsLM, settings: Settings, limit: int | None
-) -> dict[int, dict[str, float | None]]:
+def _other_prompts(task: str) -> MarsError:
+    return MarsError(
+        f"the prompts of {task} are not those that this run began with",
+        hint="its data or template has changed: start a new run",
+    )
+
+
+def score_answers(
+    task: Task,
+    tokenizer: Any,
+    settings: Settings,
+    recorded: Callable[[list[Prompt]], list[str]],
+    *,
+    limit: int | None,
+    samples: int | None,
+) -> list[dict[int, Scores]]:
+    """Scores by doc_id, one dict a pass of lm-eval: a pass a sample, or one without `samples`.
+
+    `recorded` gives the answer to each prompt.
+    """
+
+    def scores(number: int) -> dict[int, Scores]:
+        def answers(prompts: list[Prompt]) -> list[str]:
+            return recorded(
+                prompts if samples is None else [_sample(prompt, number) for prompt in prompts]
+            )
+
+        return _evaluate(task, MarsLM(tokenizer, settings, answers), settings, limit)
+
+    with _repeats_of(task, samples):
+        return [scores(number) for number in range(samples or 1)]
+
+
+def _evaluate(task: Task, lm: MarsLM, settings: Settings, limit: int | None) -> dict[int, Scores]:
     """lm-eval's own request building, filters and metrics: doc_id -> "metric,filter" -> score."""
     evaluate: Callable[..., Any] = lm_eval.evaluator.evaluate
     # Few-shot examples are drawn anew each time: every lane must draw the same.
@@ -186,7 +308,7 @@ def _evaluate(
         apply_chat_template=settings.chat_template,
         confirm_run_unsafe_code=True,  # our sandbox asks for the user's consent itself
     )
-    scores: dict[int, dict[str, float | None]] = {}
+    scores: dict[int, Scores] = {}
     for sample in results["samples"][task.name]:
         values = scores.setdefault(sample["doc_id"], {})
         for metric in sample["metrics"]:

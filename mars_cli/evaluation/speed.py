@@ -106,7 +106,9 @@ def run_speed(
             engine = engines[lane.engine_id]
             run.starting(1)
             use_lane(engine, lane)
-            request = request_for(timing.prompt, timing.fields["key"], use_prefix_cache=False)
+            request = request_for(
+                timing.prompt, timing.fields["key"], use_prefix_cache=False, seed=lane.seed
+            )
             (generation,) = engine.generate([request], concurrency=1)
             run.append(
                 run.speed(task),
@@ -126,7 +128,7 @@ def warm_up(run: Run, prompt: Prompt, lanes: list[Lane], engines: dict[str, Engi
         engine = engines[lane.engine_id]
         use_lane(engine, lane)
         short = min(WARM_UP_TOKENS, prompt.max_tokens)
-        request = request_for(prompt, f"warm-up-{lane.id}", use_prefix_cache=False)
+        request = request_for(prompt, f"warm-up-{lane.id}", use_prefix_cache=False, seed=lane.seed)
         request = dataclasses.replace(request, max_tokens=short)
         for _ in engine.generate([request], concurrency=1):
             pass

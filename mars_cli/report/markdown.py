@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mars_cli.report import numbers
-from mars_cli.report.table import RECOVERY_NOTES, is_noise, noise_line, overall_lines, task_notes
+from mars_cli.report.table import (
+    RECOVERY_NOTES,
+    documents_text,
+    is_noise,
+    noise_line,
+    overall_lines,
+    pass_lines,
+    task_notes,
+)
 
 COLUMNS = (
     *("lane", "score", "recovery", "McNemar p", "tau", "speedup", "decode", "wall"),
@@ -66,7 +74,7 @@ def code(value: Any) -> str:
 def _task(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[str]:
     better = "higher" if task["higher_is_better"] else "lower"
     yield (
-        f"{code(task['metric'])} ({better} is better), {task['n']} documents; "
+        f"{code(task['metric'])} ({better} is better), {documents_text(task)}; "
         f"{task['n_speed']} timed prompts, {text(task['speed_mode'])}."
     )
     yield ""
@@ -74,7 +82,7 @@ def _task(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[
     yield from _table(COLUMNS, rows)
     yield ""
     yield f"- {text(noise_line(noise))}"
-    yield from (f"- {text(note)}" for note in task_notes(task))
+    yield from (f"- {text(line)}" for line in [*pass_lines(task), *task_notes(task)])
 
 
 def _row(lane: str, found: Mapping[str, Any]) -> Sequence[str]:

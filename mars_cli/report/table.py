@@ -60,7 +60,7 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
         parts.append(
             Padding(Text(noise_line(results["noise"].get(name)), style="cyan"), (0, 0, 0, 2))
         )
-        parts.extend(_bullets(task_notes(task)))
+        parts.extend(_bullets([*pass_lines(task), *task_notes(task)]))
     if not tasks:
         parts.append(Text("No task has results."))
     if len(tasks) > 1:
@@ -79,21 +79,24 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
 def lane_row(lane: str, found: Mapping[str, Any], *, beside: bool) -> Row:
     """One lane's cells in the order of COLUMNS; an interval after a space or on a second line."""
     between = " " if beside else "\n"
-    recovery = numbers.percent(found["recovery"])
-    if found["recovery"] is None and found["recovery_note"]:
-        note = RECOVERY_NOTES.get(found["recovery_note"], found["recovery_note"])
-        recovery = f"{numbers.NULL} {numbers.printable(note)}"
-    recovery += _after(between, numbers.interval(found["recovery_ci"], 1))
     speedup = numbers.ratio(found["speedup"])
     speedup += _after(between, numbers.interval(found["speedup_ci"]))
     return (
         numbers.printable(lane),
         numbers.score(found["score"]),
-        recovery,
+        _recovery(found, between),
         numbers.number(found["acceptance_length"]),
         f"{speedup} {NOISE_MARK}" if is_noise(found) else speedup,
         numbers.rate(found["tokens_per_s"]),
     )
+
+
+def _recovery(found: Mapping[str, Any], between: str) -> str:
+    text = numbers.percent(found["recovery"])
+    if found["recovery"] is None and found["recovery_note"]:
+        note = RECOVERY_NOTES.get(found["recovery_note"], found["recovery_note"])
+        text = f"{numbers.NULL} {numbers.printable(note)}"
+    return text + _after(between, numbers.interval(found["recovery_ci"], 1))
 
 
 def is_noise(found: Mapping[str, Any]) -> bool:
@@ -112,6 +115,24 @@ def noise_line(noise: Mapping[str, Any] | None) -> str:
         f"A/A {value} {numbers.interval(noise['aa_ci'])} (ar against itself): "
         "differences inside are noise"
     )
+
+
+def pass_lines(task: Mapping[str, Any]) -> Iterator[str]:
+    """Of a task with several samples a document, one line a metric pass@k: score and recovery."""
+    samples, lanes = task.get("samples") or 1, task["lanes"]
+    names = dict.fromkeys(name for found in lanes.values() for name in found.get("metrics", {}))
+    for name in names:
+        if samples == 1 or name.partition(",")[0] != f"pass@{samples}":
+            continue
+        figures = []
+        for lane, found in lanes.items():
+            values = found["metrics"][name]
+            text = f"{lane} {numbers.score(values['score'])}"
+            text += _after(" ", numbers.interval(values["score_ci"], 3))
+            if lane != BASELINE:
+                text += f", recovery {_recovery(values, between=' ')}"
+            figures.append(text)
+        yield numbers.printable(f"{name}: {'; '.join(figures)}")
 
 
 def task_notes(task: Mapping[str, Any]) -> list[str]:
@@ -147,8 +168,14 @@ def task_title(name: str, task: Mapping[str, Any]) -> str:
     direction = "" if task["higher_is_better"] else " (lower is better)"
     speed = f"{task['n_speed']} timed prompts ({task['speed_mode']})"
     return numbers.printable(
-        f"{name} · {task['metric']}{direction} · {task['n']} documents, {speed}"
+        f"{name} · {task['metric']}{direction} · {documents_text(task)}, {speed}"
     )
+
+
+def documents_text(task: Mapping[str, Any]) -> str:
+    """Such as "12 documents", or with --samples 4 "12 documents, 4 samples each"."""
+    samples = task.get("samples") or 1
+    return f"{task['n']} documents" + (f", {samples} samples each" if samples > 1 else "")
 
 
 def _heading(name: str, task: Mapping[str, Any]) -> Text:

@@ -4,159 +4,235 @@ Raising a draft's logit far above its row makes the engine's own sampler accept 
 sampled, so no kernel of ours is needed. The exact bits are put back before the call returns, so
 that log-probabilities read later are untouched.
 
-Beside the rule the seam notes what each step verified. It only keeps references while the engine
-runs; `Seam.drain` turns them into plain numbers when nobody is waiting.
+Each request of a batch may have a rule of its own. Beside the rules the seam notes what each step
+verified. It only keeps references while the engine runs; `Seam.drain` turns them into plain
+numbers when nobody is waiting. How the two model runners of vLLM meet it: runners.py.
 """
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from mars_cli.verification.rules import Rule
+from mars_cli.verification.spec import STRICT, RuleSpec, request_spec
 
-SUPPORTED = "vLLM 0.32 to 0.33"
-SAMPLER_MODULE = "vllm.v1.sample.rejection_sampler"
 _RAISE = 1000.0  # exp(-1000) is 0 in float32: the draft's probability becomes exactly 1
-_SAMPLER_NEEDS = ("draft_token_ids", "num_draft_tokens", "target_logits")
-_RUNNER_NEEDS = ("self", "logits", "spec_decode_metadata")
 
-# What one step verified for one request: (drafted, accepted, positions accepted by the rule).
-StepSeen = tuple[int, int, list[int]]
+
+class StepSeen(NamedTuple):
+    """What one step verified for one request; positions are in the draft, from 0."""
+
+    drafted: int
+    accepted: int
+    relaxed: list[int]
+    """Positions accepted by the rule alone."""
+    stop: bool
+    """Whether it met an end-of-turn token that strict rejects and the rule accepts."""
+
+
+class Policy(NamedTuple):
+    """What decides for one request: its rule, and the tokens that end its turn."""
+
+    spec: RuleSpec
+    stop_ids: tuple[int, ...]
+
+
+@dataclass
+class _Verified:
+    """One call of the sampler: which rows the rule accepts, and at which of them a turn ends."""
+
+    accepts: Tensor
+    stops: Tensor | None
 
 
 @dataclass(slots=True)
-class _Step:
+class Step:
+    """One step of a model runner, not yet read back from its device.
+
+    `bounds` [n + 1]: each request's rows in what was verified; the last `bonus` rows of a request
+    verify no draft. `emitted` [n]: tokens the sampler emitted, 0 where the step is no output of
+    the request (a prompt still being prefilled).
+    """
+
     request_ids: list[str]
-    discarded: np.ndarray[Any, Any]
-    num_draft: list[int] | None
-    sampled: Tensor
-    mask: Tensor | None
+    emitted: Callable[[], np.ndarray[Any, Any]]
+    bounds: Any = None
+    bonus: int = 0
+    verified: list[_Verified] = field(default_factory=list)
 
 
 class Seam:
-    """The rule in force in this process and what it has seen since the last drain."""
+    """The rules in force in this process and what they have seen since the last drain.
 
-    def __init__(self) -> None:
-        self.rule: Rule | None = None
+    `record` False keeps nothing: for a server that nobody drains.
+    """
+
+    def __init__(self, default: RuleSpec = STRICT, *, record: bool = True) -> None:
+        self.default = default
         self.seconds = 0.0
         self.calls = 0
-        self._steps: list[_Step] = []
-        self._mask: Tensor | None = None
+        self._record = record
+        self._steps: list[Step] = []
+        self._policies: dict[int, Policy] = {}
+        self._verified: list[_Verified] = []
 
-    def around_sampler(self, sampler: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        """`rejection_sample` with this seam's rule in front of it."""
-        signature = _checked_signature(sampler, _SAMPLER_NEEDS)
+    def policy(self, params: Any) -> Policy:
+        """What holds for a request with these `SamplingParams` (None: the engine's own)."""
+        if params is None:
+            return Policy(self.default, ())
+        eos = params.eos_token_id
+        stop_ids = (*(() if eos is None else (eos,)), *(params.stop_token_ids or ()))
+        asked = params.extra_args and tuple(
+            sorted((k, v) for k, v in params.extra_args.items() if k.startswith("mars_"))
+        )
+        return Policy(_requested(asked, self.default) if asked else self.default, stop_ids)
 
-        def verify(*args: Any, **kwargs: Any) -> Tensor:
-            started = time.perf_counter()
-            given = signature.bind(*args, **kwargs).arguments
-            logits, draft_ids = given["target_logits"], given["draft_token_ids"]
-            self._mask = None if self.rule is None else self.rule(logits, draft_ids)
-            with _decisive(logits, draft_ids, self._mask):
-                before = time.perf_counter()
-                output = sampler(*args, **kwargs)
-                inside = time.perf_counter() - before
-            self.seconds += time.perf_counter() - started - inside
-            self.calls += 1
-            return output
+    def begin(self, policies: dict[int, Policy]) -> None:
+        """A step begins; its requests have these policies, each under a number of its own."""
+        self._policies = policies
+        self._verified = []
 
-        return verify
+    def end(self, step: Step) -> None:
+        """The step is done; what was verified since `begin` belongs to it."""
+        step.verified, self._verified, self._policies = self._verified, [], {}
+        if self._record:
+            self._steps.append(step)
 
-    def around_runner(self, sample: Callable[..., Any]) -> Callable[..., Any]:
-        """`GPUModelRunner._sample`, noting which request each verified row belongs to."""
-        _checked_signature(sample, _RUNNER_NEEDS)
+    def verify(
+        self,
+        logits: Tensor,
+        draft_ids: Tensor,
+        sampler: Callable[[], Any],
+        requests: Callable[[], Tensor],
+    ) -> Any:
+        """Call the engine's sampler with what the rules accept made decisive.
 
-        def sample_and_note(runner: Any, logits: Any, spec_decode_metadata: Any) -> Any:
-            output = sample(runner, logits, spec_decode_metadata)
-            started = time.perf_counter()
-            batch = runner.input_batch
-            drafts = spec_decode_metadata
-            self._steps.append(
-                _Step(
-                    request_ids=list(batch.req_ids),
-                    discarded=runner.discard_request_mask.np[: batch.num_reqs].copy(),
-                    num_draft=None if drafts is None else list(drafts.num_draft_tokens),
-                    sampled=output.sampled_token_ids,
-                    mask=None if drafts is None else self._mask,
-                )
-            )
-            self._mask = None
-            self.seconds += time.perf_counter() - started
-            return output
-
-        return sample_and_note
+        Args:
+            logits: [n, vocab] as the sampler will read them.
+            draft_ids: [n]; -1 where a row verifies nothing.
+            sampler: the call itself.
+            requests: gives each row's request [n], by the number it has in `begin`. Only asked
+                for when the requests of a batch differ in their policies.
+        """
+        started = time.perf_counter()
+        found = self._accepts(logits, draft_ids, requests)
+        inside = 0.0
+        with _decisive(logits, draft_ids, None if found is None else found.accepts):
+            before = time.perf_counter()
+            output = sampler()
+            inside = time.perf_counter() - before
+        if found is not None:
+            self._verified.append(found)
+        self.seconds += time.perf_counter() - started - inside
+        self.calls += 1
+        return output
 
     def drain(self) -> dict[str, list[StepSeen]]:
-        """What was seen since the last drain, per engine request id, oldest step first.
-
-        Steps whose sample the engine discards (a prompt still being prefilled) are left out.
-        """
+        """What was seen since the last drain, per engine request id, oldest step first."""
         steps, self._steps = self._steps, []
         seen: dict[str, list[StepSeen]] = {}
         for step in steps:
-            sampled = step.sampled.cpu().numpy()
-            mask = None if step.mask is None else step.mask.cpu().numpy()
-            row = 0
-            for index, request_id in enumerate(step.request_ids):
-                drafted = 0 if step.num_draft is None else step.num_draft[index]
-                first, row = row, row + drafted
-                if step.discarded[index]:
-                    continue
-                accepted = int((sampled[index] >= 0).sum()) - 1
-                by_rule = [] if mask is None else np.flatnonzero(mask[first:row]).tolist()
-                relaxed = [position for position in by_rule if position < accepted]
-                seen.setdefault(request_id, []).append((drafted, accepted, relaxed))
+            for request_id, found in _read(step):
+                seen.setdefault(request_id, []).append(found)
         return seen
+
+    def _accepts(
+        self, logits: Tensor, draft_ids: Tensor, requests: Callable[[], Tensor]
+    ) -> _Verified | None:
+        distinct = list(dict.fromkeys(self._policies.values())) or [Policy(self.default, ())]
+        if all(policy.spec.is_strict for policy in distinct):
+            return None
+        if len(distinct) == 1:
+            return _apply(distinct[0], logits, draft_ids)
+        table = np.zeros(max(self._policies) + 1, dtype=np.int64)
+        for number, policy in self._policies.items():
+            table[number] = distinct.index(policy)
+        owner = torch.from_numpy(table).to(draft_ids.device, non_blocking=True)[requests()]
+        accepts = torch.zeros_like(draft_ids, dtype=torch.bool)
+        stops = torch.zeros_like(accepts)
+        for index, policy in enumerate(distinct):
+            if not policy.spec.is_strict:
+                found, mine = _apply(policy, logits, draft_ids), owner == index
+                accepts |= found.accepts & mine
+                if found.stops is not None:
+                    stops |= found.stops & mine
+        return _Verified(accepts, stops)
+
+
+def _apply(policy: Policy, logits: Tensor, draft_ids: Tensor) -> _Verified:
+    accepts = _bound(policy.spec)(logits, draft_ids)
+    if not policy.stop_ids:
+        return _Verified(accepts, None)
+    ends = (draft_ids.unsqueeze(-1) == _stop_tensor(policy.stop_ids, draft_ids.device)).any(-1)
+    stops = accepts & ends
+    return _Verified(accepts & ~ends if policy.spec.protect_stop else accepts, stops)
+
+
+@lru_cache(maxsize=256)
+def _requested(asked: tuple[tuple[str, Any], ...], default: RuleSpec) -> RuleSpec:
+    return request_spec(dict(asked), default)
+
+
+@lru_cache(maxsize=256)
+def _bound(spec: RuleSpec) -> Callable[[Tensor, Tensor], Tensor]:
+    return spec.rule()
+
+
+@lru_cache(maxsize=64)
+def _stop_tensor(stop_ids: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor(stop_ids, device=device)
+
+
+def _read(step: Step) -> Iterator[tuple[str, StepSeen]]:
+    emitted = step.emitted()
+    bounds = step.bounds.cpu().numpy() if isinstance(step.bounds, Tensor) else step.bounds
+    accepts = _rows([verified.accepts for verified in step.verified])
+    stops = _rows([v.stops for v in step.verified if v.stops is not None])
+    for index, request_id in enumerate(step.request_ids):
+        accepted = int(emitted[index]) - 1
+        if accepted < 0:
+            continue
+        if bounds is None:
+            yield request_id, StepSeen(0, accepted, [], False)
+            continue
+        first, last = int(bounds[index]), int(bounds[index + 1]) - step.bonus
+        relaxed = [p for p in _set(accepts, first, last) if p < accepted]
+        # Accepted, or (kept from it) the very place where verification ended.
+        stop = any(p <= accepted for p in _set(stops, first, last))
+        yield request_id, StepSeen(last - first, accepted, relaxed, stop)
+
+
+def _rows(masks: Sequence[Tensor]) -> np.ndarray[Any, Any] | None:
+    return np.concatenate([mask.cpu().numpy() for mask in masks]) if masks else None
+
+
+def _set(mask: np.ndarray[Any, Any] | None, first: int, last: int) -> list[int]:
+    if mask is None:
+        return []
+    found: list[int] = np.flatnonzero(mask[first:last]).tolist()
+    return found
 
 
 @contextmanager
-def _decisive(logits: Tensor, draft_ids: Tensor, mask: Tensor | None) -> Iterator[None]:
-    """Hold the masked drafts' logits far above their rows; restore the exact bits at the end."""
+def _decisive(logits: Tensor, draft_ids: Tensor, accepts: Tensor | None) -> Iterator[None]:
+    """Hold the accepted drafts' logits far above their rows; restore the exact bits at the end."""
     # On a CPU looking is free and most steps relax nothing; on a GPU looking would be a sync.
-    if mask is None or (mask.device.type == "cpu" and not mask.any()):
+    if accepts is None or (accepts.device.type == "cpu" and not accepts.any()):
         yield
         return
     column = draft_ids.clamp(min=0).long().unsqueeze(-1)
     original = logits.gather(-1, column)
     raised = logits.amax(dim=-1, keepdim=True) + _RAISE
-    logits.scatter_(-1, column, raised.where(mask.unsqueeze(-1), original))
+    logits.scatter_(-1, column, raised.where(accepts.unsqueeze(-1), original))
     try:
         yield
     finally:
         logits.scatter_(-1, column, original)
-
-
-def _checked_signature(function: Callable[..., Any], needed: tuple[str, ...]) -> inspect.Signature:
-    signature = inspect.signature(function)
-    missing = [name for name in needed if name not in signature.parameters]
-    if missing:
-        raise RuntimeError(
-            f"{function.__module__}.{function.__qualname__} has no parameter "
-            f"{', '.join(missing)}: this vLLM is not one that mars knows ({SUPPORTED})"
-        )
-    return signature
-
-
-def install(seam: Seam) -> None:
-    """Put `seam` into this process's vLLM (V1 model runner), once.
-
-    Raises:
-        RuntimeError: vLLM's functions do not have the parameters that the seam binds by name.
-    """
-    import importlib
-
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
-
-    sampler_module: Any = importlib.import_module(SAMPLER_MODULE)
-    verify = seam.around_sampler(sampler_module.rejection_sample)
-    note = seam.around_runner(GPUModelRunner._sample)
-    sampler_module.rejection_sample = verify
-    GPUModelRunner._sample = note

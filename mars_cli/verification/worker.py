@@ -8,10 +8,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from mars_cli.verification.hook import Seam, StepSeen, install
-from mars_cli.verification.rules import make_rule
+from mars_cli.verification.hook import Seam, StepSeen
+from mars_cli.verification.runners import install
+from mars_cli.verification.spec import RuleSpec
 
 EXTENSION = "mars_cli.verification.worker.MarsWorkerExtension"
+
+
+def install_seam(seam: Seam, vllm_config: Any) -> None:
+    """Put `seam` into this worker process.
+
+    Raises:
+        RuntimeError: the engine is set to verify in a way that a rule does not go with, or its
+            vLLM is not one that is known.
+    """
+    method = getattr(vllm_config.speculative_config, "rejection_sample_method", "standard")
+    if method != "standard":
+        raise RuntimeError(
+            f"rejection_sample_method={method!r} does not go with a verification rule; "
+            "mars needs 'standard'"
+        )
+    install(seam, v2=bool(vllm_config.use_v2_model_runner))
 
 
 class MarsWorkerExtension:
@@ -23,19 +40,12 @@ class MarsWorkerExtension:
 
     def mars_install(self) -> None:
         """Install the seam. Called after the engine has warmed up, so warm-up never counts."""
-        speculative = self.vllm_config.speculative_config
-        method = getattr(speculative, "rejection_sample_method", "standard")
-        if method != "standard":
-            raise RuntimeError(
-                f"rejection_sample_method={method!r} does not go with a verification rule; "
-                "mars needs 'standard'"
-            )
         self.mars_seam = Seam()
-        install(self.mars_seam)
+        install_seam(self.mars_seam, self.vllm_config)
 
-    def mars_set_rule(self, name: str, parameters: dict[str, float]) -> None:
-        """Verify by this rule from the next step on."""
-        self.mars_seam.rule = None if name == "strict" else make_rule(name, **parameters)
+    def mars_set_rule(self, spec: dict[str, Any]) -> None:
+        """Verify by this rule (`RuleSpec.describe`) from the next step on."""
+        self.mars_seam.default = RuleSpec.of(spec.pop("name"), **spec)
 
     def mars_drain(self) -> dict[str, list[StepSeen]]:
         """What was seen since the last drain; see `Seam.drain`."""
@@ -44,9 +54,3 @@ class MarsWorkerExtension:
     def mars_cost(self) -> tuple[float, int]:
         """Seconds spent in the seam outside the engine's own sampler, and calls, so far."""
         return self.mars_seam.seconds, self.mars_seam.calls
-
-    def mars_seed(self, seed: int) -> None:
-        """Seed the global generator, for sampling at temperature > 0."""
-        import torch
-
-        torch.manual_seed(seed)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -115,7 +117,8 @@ def refused(
 
     def run(*arguments: str, cwd: Path | None = None) -> str:
         monkeypatch.chdir(cwd or Path.cwd())
-        with pytest.raises(SystemExit) as ended:
+        # The command quiets libraries through the environment, which must not outlive it here.
+        with pytest.raises(SystemExit) as ended, mock.patch.dict(os.environ):
             main(["eval", *arguments])
         assert ended.value.code == 2
         captured = capsys.readouterr()

@@ -55,3 +55,52 @@ def engines(
     finally:
         plain.stop()
         speculating.stop()
+
+
+class LabEngine(Engine):
+    """An engine whose process (lab_host.py) can be asked for more."""
+
+    host = "tests.integration.lab_host"
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        return self._call(method, *arguments)
+
+
+SCRIPTED = {"method": "custom_class", "model": "tests.integration.scripted.ScriptedProposer"}
+INTERPRETED = {
+    "TRITON_INTERPRET": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "VLLM_USE_V2_MODEL_RUNNER": "1",
+    "MARS_TEST_SCRIPT": "1",
+}
+
+
+def lab_spec(checkpoint: Path, runner: str, **more: Any) -> EngineSpec:
+    """A speculating engine with K = 4, of runner V1 or V2."""
+    speculative = SCRIPTED if runner == "V1" else DRAFT
+    made = spec(
+        checkpoint,
+        f"scripted-{runner}",
+        {**speculative, "num_speculative_tokens": 4},
+        logprobs_mode="processed_logits",
+        max_num_batched_tokens=64,  # longer prompts come in chunks
+        block_size=32,
+        kv_cache_memory_bytes=20 * 32 * 1024,  # 20 blocks: long requests evict one another
+        **more,
+    )
+    root = str(Path(__file__).parents[2])
+    environment = {"PYTHONPATH": root, **(INTERPRETED if runner == "V2" else {})}
+    return EngineSpec(made.name, made.args, environment)
+
+
+@pytest.fixture(scope="session", params=["V1", "V2"])
+def lab(
+    request: pytest.FixtureRequest,
+    tiny_checkpoint: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[LabEngine]:
+    """An engine with scripted drafts for each runner, V2 under Triton's interpreter."""
+    log = tmp_path_factory.mktemp("lab") / f"{request.param}.log"
+    with LabEngine(lab_spec(tiny_checkpoint, request.param), log) as engine:
+        assert engine.facts["runner"] == request.param
+        yield engine

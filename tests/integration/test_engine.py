@@ -15,10 +15,12 @@ import pytest
 from mars_cli.engine.engine import Engine
 from mars_cli.engine.protocol import EngineSpec, Generation, Request
 from mars_cli.errors import EngineError
+from mars_cli.verification.spec import STRICT, RuleSpec
 
 pytestmark = pytest.mark.engine
 Engines = tuple[Engine, Engine]
 MakeSpec = Callable[..., EngineSpec]
+HALF = RuleSpec.of("mars", theta=0.5)
 PROMPTS = [[0, *(3 + (7 * n + 5 * i) % 40 for i in range(12 + n))] for n in range(8)]
 
 
@@ -47,12 +49,12 @@ def holds_identity(generation: Generation) -> bool:
 def lanes(engines: Engines) -> dict[str, dict[str, Generation]]:
     plain, speculating = engines
     found = {"ar": ask(plain)}
-    for name, rule, parameters in (
-        ("strict", "strict", {}),
-        ("theta 1", "mars", {"theta": 1.0}),
-        ("theta 0.5", "mars", {"theta": 0.5}),
+    for name, rule in (
+        ("strict", STRICT),
+        ("theta 1", RuleSpec.of("mars", theta=1.0)),
+        ("theta 0.5", HALF),
     ):
-        speculating.set_rule(rule, parameters)
+        speculating.set_rule(rule)
         found[name] = ask(speculating)
     return found
 
@@ -97,9 +99,9 @@ def test_rule_changes_at_run_time_without_reloading(
 ) -> None:
     speculating = engines[1]
     pid = speculating.pid
-    speculating.set_rule("mars", {"theta": 0.5})
+    speculating.set_rule(HALF)
     assert tokens(ask(speculating)) == tokens(lanes["theta 0.5"])
-    speculating.set_rule("strict")
+    speculating.set_rule(STRICT)
     assert tokens(ask(speculating)) == tokens(lanes["strict"])
     assert speculating.pid == pid
 
@@ -119,7 +121,7 @@ def test_every_request_holds_the_identity(
     engines: Engines, theta: float, changes: dict[str, Any], concurrency: int
 ) -> None:
     speculating = engines[1]
-    speculating.set_rule("mars", {"theta": theta})
+    speculating.set_rule(RuleSpec.of("mars", theta=theta))
     generations = ask(speculating, concurrency, **changes)
     assert len(generations) == len(PROMPTS)
     assert all(holds_identity(generation) for generation in generations.values())
@@ -128,7 +130,7 @@ def test_every_request_holds_the_identity(
 
 def test_draftless_steps_are_steps(engines: Engines) -> None:
     speculating = engines[1]
-    speculating.set_rule("strict")
+    speculating.set_rule(STRICT)
     generations = ask(speculating, 8).values()
     assert any(0 in generation.drafted[1:] for generation in generations)
     assert any(any(generation.drafted) for generation in generations)
@@ -141,7 +143,7 @@ def test_request_ends_at_end_of_sequence(
     plain, speculating = engines
     longest = max(lanes["ar"].values(), key=lambda generation: len(set(generation.token_ids)))
     stop = longest.token_ids[len(longest.token_ids) // 2]
-    speculating.set_rule("strict")
+    speculating.set_rule(STRICT)
     stopped = {"sampling": {"stop_token_ids": [stop]}}
     ar, strict = ask(plain, **stopped), ask(speculating, **stopped)
     assert tokens(ar) == tokens(strict)
@@ -174,7 +176,7 @@ def test_engine_that_died_idle_is_an_error_when_used_and_none_when_stopped(
         assert engine.pid is not None
         os.kill(engine.pid, signal.SIGKILL)
         with pytest.raises(EngineError, match="idle was killed by signal 9"):
-            engine.set_rule("strict")
+            engine.set_rule(STRICT)
 
 
 def test_model_that_is_none_is_one_clear_error(make_spec: MakeSpec, tmp_path: Path) -> None:
@@ -197,6 +199,6 @@ def test_engine_is_gone_after_the_context_even_in_the_middle_of_its_work(
         requests = [Request(str(n), PROMPTS[0], 400, sampling={"ignore_eos": True}) for n in "ab"]
         next(engine.generate(requests, concurrency=1))
         with pytest.raises(EngineError, match="in the middle of its work"):
-            engine.set_rule("strict")
+            engine.set_rule(STRICT)
         assert psutil.pid_exists(pid)
     assert not psutil.pid_exists(pid)

@@ -34,6 +34,7 @@ LANE_KEYS = {
     "acceptance_per_position",
     "draft_acceptance_rate",
     "relaxed_share",
+    "relaxed_stop_share",
     "relaxed_per_100_tokens",
     "speedup",
     "speedup_ci",
@@ -245,6 +246,178 @@ def test_samples_of_a_document_are_averaged_and_documents_are_the_unit():
     assert row["recovery_ci"][0] < 100 < row["recovery_ci"][1]
     assert row["p_value"] is None
     assert "p value: McNemar's test needs one 0/1 score a document" in row["notes"]
+
+
+def sampled(rights, n, metric=METRIC):
+    """n samples of each document, the first ones right: `rights` says how many of each."""
+    return [
+        answer(doc, float(sample < right), sample=sample, metric=metric)
+        for doc, right in enumerate(rights)
+        for sample in range(n)
+    ]
+
+
+def test_few_right_on_average_over_samples_is_a_low_base():
+    # 19 documents with 1 of 2 samples right: 9.5 of 20 documents.
+    quality = {lane: sampled([1] * 19 + [0], 2) for lane in ("ar", MARS)}
+    row = lane_of(results(task(quality, samples=2)), MARS)
+    assert row["recovery_note"] == "low_base"
+    assert any(
+        "got only 9.5 of 20 documents right, averaged over samples" in n for n in row["notes"]
+    )
+
+
+def test_samples_that_only_one_lane_has_are_left_out_of_recovery():
+    # The second sample of every document is missing in MARS; ar's first ones are all right.
+    ar = sampled([1] * 20, 2)
+    mars = [record for record in sampled([1] * 20, 2) if record["sample"] == 0]
+    row = lane_of(results(task({"ar": ar, MARS: mars}, samples=2)), MARS)
+    assert (row["recovery"], row["n_paired"], row["p_value"]) == (100.0, 20, 1.0)
+    assert "recovery: over 20 answers only, those both lanes have" in row["notes"]
+    complete = lane_of(results(task({"ar": ar, MARS: ar}, samples=2)), MARS)
+    assert not any("both lanes have" in note for note in complete["notes"])
+
+
+def test_a_document_score_shared_by_its_samples_is_one_score():
+    # A task that scores its own repeats together: three records a document, all with its score.
+    def together(right):
+        return [answer(d, float(d < right), sample=s) for d in range(20) for s in range(3)]
+
+    once = lane_of(results(task({"ar": scored(15), MARS: scored(12)})), MARS)
+    thrice = lane_of(results(task({"ar": together(15), MARS: together(12)})), MARS)
+    for key in ("score", "score_ci", "recovery", "recovery_ci", "p_value", "n_paired", "metrics"):
+        assert thrice[key] == once[key]
+    assert thrice["p_value"] == 0.25  # three documents lost, none gained: 2 / 2**3
+    assert not any(note.startswith("p value") for note in thrice["notes"])
+
+
+PASS_1, PASS_4 = "pass@1,none", "pass@4,none"
+
+
+def passing(rights, n=4):
+    return sampled(rights, n, metric=PASS_1)
+
+
+def test_pass_at_n_is_a_metric_like_any_other():
+    # ar: 16 documents with 1 of 4 right, 4 with none. MARS: 12 with 2 of 4 right, 8 with none.
+    quality = {"ar": passing([1] * 16 + [0] * 4), MARS: passing([2] * 12 + [0] * 8)}
+    found = results(task(quality, metric=PASS_1, samples=4))
+    ar, mars = lane_of(found, "ar"), lane_of(found, MARS)
+    assert list(mars["metrics"]) == [PASS_1, PASS_4]
+    assert (ar["score"], mars["score"]) == (0.2, 0.3)
+    ar_pass, mars_pass = ar["metrics"][PASS_4], mars["metrics"][PASS_4]
+    assert (ar_pass["score"], ar_pass["recovery"], mars_pass["score"]) == (0.8, 100.0, 0.6)
+    assert mars_pass["recovery"] == pytest.approx(75.0)
+    assert mars_pass["p_value"] == 0.125  # four documents lost, none gained: 2 / 2**4
+    # The same documents, each answered once: what pass@4 is to four answers.
+    once = lane_of(results(task({"ar": scored(16), MARS: scored(12)})), MARS)
+    assert mars_pass == once["metrics"][METRIC]
+    assert mars_pass["recovery_ci"][0] < 75 < mars_pass["recovery_ci"][1]
+    # Of the primary one 4 of 20 documents right are too few.
+    assert mars["recovery_note"] == "low_base"
+    assert found["tasks"]["mars_products"]["samples"] == 4
+
+
+def test_documents_short_of_samples_are_left_out_of_pass_at_n_and_said():
+    short = [r for r in passing([1] * 20) if r["doc_id"] >= 3 or r["sample"] < 2]
+    unscored = [r | {"scores": None} if r["doc_id"] == 7 and r["sample"] == 3 else r for r in short]
+    quality = {"ar": passing([1] * 20), MARS: unscored}
+    row = lane_of(results(task(quality, metric=PASS_1, samples=4)), MARS)
+    assert (row["metrics"][PASS_4]["score"], row["metrics"][PASS_4]["n_paired"]) == (1.0, 16)
+    assert (
+        f"{PASS_4}: 4 of 20 documents have fewer than 4 scored samples and do not count"
+        in row["notes"]
+    )
+    ar = lane_of(results(task(quality, metric=PASS_1, samples=4)), "ar")
+    assert not any("fewer than" in note for note in ar["notes"])
+
+
+def test_pass_at_n_without_a_document_that_has_it_is_null():
+    quality = {"ar": passing([1] * 20), MARS: passing([1] * 20, n=3)}
+    found = results(task(quality, metric=PASS_1, samples=4))
+    values = lane_of(found, MARS)["metrics"][PASS_4]
+    assert (values["score"], values["recovery"], values["recovery_note"]) == (
+        None,
+        None,
+        "not_scored",
+    )
+    assert any("20 of 20 documents have fewer" in note for note in lane_of(found, MARS)["notes"])
+    absent = lane_of(found, STRICT)
+    assert absent["metrics"][PASS_4]["score"] is None
+    assert not any("fewer than" in note for note in absent["notes"])
+
+
+@pytest.mark.parametrize(
+    ("records", "fields"),
+    [
+        (passing([1] * 20), {}),  # scored together by the task, or a single one
+        (passing([1] * 20, n=1), {"samples": 1}),
+        (sampled([1] * 20, 4), {"samples": 4}),  # another metric
+        (sampled([1] * 20, 4, metric="pass@10,none"), {"samples": 4}),
+        (
+            [answer(d, 0.5, sample=s, metric=PASS_1) for d in range(20) for s in range(4)],
+            {"samples": 4},
+        ),
+    ],
+    ids=["no --samples", "one sample", "other metric", "other k", "graded"],
+)
+def test_pass_at_n_is_only_of_several_samples_graded_right_or_wrong(records, fields):
+    metric = next(iter(records[0]["scores"]))
+    row = lane_of(results(task({"ar": records}, metric=metric, **fields)), "ar")
+    assert list(row["metrics"]) == [metric]
+
+
+def test_every_filter_of_pass_at_1_gets_its_own():
+    def two(record):
+        score = record["scores"][PASS_1]
+        return record | {"scores": {PASS_1: score, "pass@1,strict": 0.0}}
+
+    quality = {"ar": [two(record) for record in passing([1] * 12 + [0] * 8)]}
+    row = lane_of(results(task(quality, metric=PASS_1, samples=4)), "ar")
+    scores = {name: values["score"] for name, values in row["metrics"].items()}
+    assert scores == {PASS_1: 0.15, "pass@1,strict": 0.0, PASS_4: 0.6, "pass@4,strict": 0.0}
+
+
+def stopped(shares, n=25):
+    return {
+        lane: [answer(d, 1.0, stops_relaxed=2 if d < share * n else 0) for d in range(n)]
+        for lane, share in shares.items()
+    }
+
+
+def test_stops_that_only_the_rule_accepts_are_told():
+    found = results(task(stopped({"ar": 0, STRICT: 0, MARS: 0.12})))
+    shares = [lane_of(found, lane["id"])["relaxed_stop_share"] for lane in LANES]
+    assert shares == [None, 0.0, 0.12]
+    said = "12% of the answers met an end-of-turn token that only the rule accepts"
+    assert said in lane_of(found, MARS)["notes"]
+    assert not any("end-of-turn" in note for note in lane_of(found, STRICT)["notes"])
+
+
+def test_a_lane_kept_from_accepting_stops_is_told_so():
+    lanes = [{**lane, "protect_stop": lane["id"] == MARS} for lane in LANES]
+    found = results(task(stopped({"ar": 0, STRICT: 0.04, MARS: 0.12})), lanes=lanes)
+    kept = "; this lane is kept from accepting it"
+    notes = {lane: " ".join(lane_of(found, lane)["notes"]) for lane in (STRICT, MARS)}
+    assert (
+        f"12% of the answers met an end-of-turn token that only the rule accepts{kept}"
+        in (notes[MARS])
+    )
+    assert kept not in notes[STRICT]
+
+
+def test_relaxed_stops_of_records_without_the_field_are_none_seen():
+    found = results(full_task())
+    assert [lane_of(found, lane["id"])["relaxed_stop_share"] for lane in LANES] == [None, 0.0, 0.0]
+    assert lane_of(results(task()), MARS)["relaxed_stop_share"] is None
+
+
+def test_a_small_share_is_never_said_to_be_nothing():
+    found = results(task(stopped({"ar": 0, MARS: 0.004}, n=250)))
+    assert (
+        "under 1% of the answers met an end-of-turn token that only the rule accepts"
+        in lane_of(found, MARS)["notes"]
+    )
 
 
 def test_a_metric_better_when_lower_is_turned_over():

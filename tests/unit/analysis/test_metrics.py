@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -67,6 +68,14 @@ def test_relaxed_figures_count_delivered_tokens():
     # accepted drafts delivered: min(3, 2) + min(0, 0) + min(2, 2) = 4; tokens 7 + 4 + 1 = 12
     assert metrics.relaxed_share(REQUESTS) == 1 / 4
     assert metrics.relaxed_per_100_tokens(REQUESTS) == pytest.approx(100 / 12)
+
+
+def test_relaxed_stops_are_a_share_of_answers_however_many_each_met():
+    answers = [request([1], stops_relaxed=n) for n in (0, 3, 1, 0)]
+    assert metrics.relaxed_stop_share(answers) == 2 / 4
+    assert metrics.relaxed_stop_share([*answers, SINGLE]) == 2 / 5  # absent: none
+    assert metrics.relaxed_stop_share([SINGLE]) == 0.0
+    assert metrics.relaxed_stop_share([]) is None
 
 
 def test_plain_decoding_has_tau_one_and_no_draft_figures():
@@ -194,3 +203,57 @@ def test_scores_are_read_by_name_and_filter():
     assert metrics.score({"scores": {"acc,none": True}}, "acc,none") == 1.0
     assert metrics.score({"scores": None}, "acc,none") is None
     assert metrics.metric_names([{"scores": None}, {"scores": {"b": 1, "a": 0}}]) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "k", "expected"),
+    [
+        (4, 0, 4, 0.0),
+        (4, 1, 4, 1.0),
+        (4, 1, 1, 1 / 4),
+        (5, 1, 4, 4 / 5),  # 1 - C(4, 4)/C(5, 4): the right one is left out in 1 of 5 choices
+        (6, 2, 3, 4 / 5),  # 1 - C(4, 3)/C(6, 3) = 1 - 4/20
+        (10, 3, 5, 11 / 12),  # 1 - C(7, 5)/C(10, 5) = 1 - 21/252
+        (5, 2, 4, 1.0),  # no four of five without one of the two
+        (1, 1, 1, 1.0),
+    ],
+)
+def test_pass_at_k_worked_by_hand(n, c, k, expected):
+    assert metrics.pass_at_k(n, c, k) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("n", "c"), [(6, 2), (7, 1), (5, 4)])
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_pass_at_k_is_the_share_of_choices_with_a_right_answer(n, c, k):
+    choices = list(itertools.combinations(range(n), k))
+    right = sum(any(index < c for index in chosen) for chosen in choices)
+    assert metrics.pass_at_k(n, c, k) == pytest.approx(right / len(choices))
+
+
+def test_pass_at_k_of_many_answers_is_finite():
+    assert metrics.pass_at_k(2000, 1, 1000) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(3, 1, 4), (3, 4, 2), (3, -1, 2), (3, 1, 0), (0, 0, 1)])
+def test_pass_at_k_of_too_few_answers_is_refused(n, c, k):
+    with pytest.raises(ValueError, match=f"k = {k} from {c} right of {n}"):
+        metrics.pass_at_k(n, c, k)
+
+
+def test_documents_with_too_few_scored_samples_have_no_pass_at_k():
+    def of(doc, *scores):
+        return [{"doc_id": doc, "scores": s if s is None else {"m,none": s}} for s in scores]
+
+    records = [
+        *of(0, 1.0, 0.0, 0.0, 0.0, 0.0),  # 5 samples, 1 right: 0.8
+        *of(1, 0.0, 0.0, 0.0, 0.0),  # 0
+        *of(2, 1.0, 1.0, 1.0),  # too few
+        *of(3, 1.0, None, 1.0, math.nan),  # too few that are scored
+    ]
+    found, left_out = metrics.passes(records, "m,none", 4, "new")
+    assert [(r["doc_id"], r["scores"]) for r in found] == [
+        (0, {"new": pytest.approx(0.8)}),
+        (1, {"new": 0.0}),
+    ]
+    assert left_out == 2
+    assert metrics.passes([], "m,none", 4, "new") == ([], 0)

@@ -3,33 +3,41 @@ from __future__ import annotations
 import pytest
 
 from mars_cli.engine.host import align
+from mars_cli.verification.hook import StepSeen
+
+
+def step(drafted: int, accepted: int, relaxed: list[int], stop: bool = False) -> StepSeen:
+    return StepSeen(drafted, accepted, relaxed, stop)
 
 
 def test_every_output_gets_what_its_step_verified() -> None:
-    seen = [(0, 0, []), (3, 2, [1]), (0, 0, []), (2, 2, [0, 1])]
-    assert align([1, 3, 1, 3], seen) == ([0, 3, 0, 2], [0, 2, 0, 2], [2, 5, 6])
+    seen = [step(0, 0, []), step(3, 2, [1]), step(0, 0, []), step(2, 2, [0, 1])]
+    assert align([1, 3, 1, 3], seen) == ([0, 3, 0, 2], [0, 2, 0, 2], [2, 5, 6], 0)
 
 
 def test_last_output_may_be_trimmed_at_a_stop() -> None:
-    drafted, accepted, relaxed_at = align([1, 2], [(0, 0, []), (5, 4, [0, 1, 3])])
+    drafted, accepted, relaxed_at, _ = align([1, 2], [step(0, 0, []), step(5, 4, [0, 1, 3])])
     assert (drafted, accepted) == ([0, 5], [0, 4])
     assert relaxed_at == [1, 2]  # the relaxed token at position 3 was never delivered
 
 
 def test_steps_after_the_end_belong_to_nothing() -> None:
-    assert align([1], [(0, 0, []), (3, 3, [0])]) == ([0], [0], [])
+    assert align([1], [step(0, 0, []), step(3, 3, [0], True)]) == ([0], [0], [], 0)
+
+
+def test_end_of_turn_tokens_that_only_the_rule_accepts_are_counted() -> None:
+    seen = [step(0, 0, []), step(3, 1, [0], True), step(2, 2, [1], True)]
+    assert align([1, 2, 3], seen)[3] == 2
 
 
 @pytest.mark.parametrize(
     ("step_tokens", "seen"),
     [
-        ([1, 3], [(0, 0, [])]),  # an output without a step
-        ([1, 2, 1], [(0, 0, []), (3, 2, []), (0, 0, [])]),  # trimmed in the middle
-        ([1, 4], [(0, 0, []), (3, 2, [])]),  # more than the sampler emitted
+        ([1, 3], [step(0, 0, [])]),  # an output without a step
+        ([1, 2, 1], [step(0, 0, []), step(3, 2, []), step(0, 0, [])]),  # trimmed in the middle
+        ([1, 4], [step(0, 0, []), step(3, 2, [])]),  # more than the sampler emitted
     ],
 )
-def test_disagreement_is_loud(
-    step_tokens: list[int], seen: list[tuple[int, int, list[int]]]
-) -> None:
+def test_disagreement_is_loud(step_tokens: list[int], seen: list[StepSeen]) -> None:
     with pytest.raises(RuntimeError, match="delivered"):
         align(step_tokens, seen)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from mars_cli.evaluation.evaluate import Job
 from mars_cli.evaluation.lm import Settings
 from mars_cli.evaluation.quality import prepare_prompts
 from mars_cli.evaluation.tasks import Task, load_tasks
+from mars_cli.verification.spec import RuleSpec
 
 TASK = """
 task: echo
@@ -41,9 +42,10 @@ def score(document, results):
 
 
 class FakeEngine:
-    """Answers at once, in the lengths that its prompt decides; counts and fails on demand."""
+    """Answers at once, in lengths that prompt and seed decide; counts and fails on demand."""
 
     asked: ClassVar[list[tuple[str, str]]] = []
+    requests: ClassVar[list[Request]] = []
     fail_after: ClassVar[dict[str, int]] = {}
     fail_to_load: ClassVar[set[str]] = set()
 
@@ -64,11 +66,8 @@ class FakeEngine:
     def stop(self) -> None:
         pass
 
-    def set_rule(self, name: str, parameters: dict[str, float] | None = None) -> None:
-        self.rule = name
-
-    def seed(self, seed: int) -> None:
-        pass
+    def set_rule(self, spec: RuleSpec) -> None:
+        self.rule = spec.name
 
     def generate(self, requests: list[Request], concurrency: int = 1) -> Iterator[Generation]:
         for request in requests:
@@ -78,7 +77,9 @@ class FakeEngine:
                     raise EngineError(f"the engine {self.spec.name} was killed by signal 9")
                 FakeEngine.fail_after[self.spec.name] = left - 1
             FakeEngine.asked.append((self.spec.name, request.id))
-            tokens = min(2 + sum(request.prompt_token_ids) % 5, request.max_tokens)
+            FakeEngine.requests.append(request)
+            drawn = sum(request.prompt_token_ids) + request.sampling.get("seed", 0)
+            tokens = min(2 + drawn % 5, request.max_tokens)
             steps = [1] * tokens
             yield Generation(
                 id=request.id,
@@ -89,6 +90,7 @@ class FakeEngine:
                 drafted=[0] * tokens,
                 accepted=[0] * tokens,
                 relaxed_at=[],
+                stops_relaxed=int(self.rule == "mars" and tokens == 2),
                 seconds=0.1 * tokens,
                 ttft_s=0.1,
             )
@@ -96,49 +98,63 @@ class FakeEngine:
 
 @pytest.fixture
 def fake() -> type[FakeEngine]:
-    FakeEngine.asked, FakeEngine.fail_after, FakeEngine.fail_to_load = [], {}, set()
+    FakeEngine.asked, FakeEngine.requests = [], []
+    FakeEngine.fail_after, FakeEngine.fail_to_load = {}, set()
     return FakeEngine
+
+
+def echo_in(folder: Path, changes: dict[str, str] | None = None, code: str = CODE) -> Task:
+    """The task with pieces of its YAML replaced."""
+    text = TASK
+    for old, new in (changes or {}).items():
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "echo.yaml").write_text(text)
+    (folder / "echo.py").write_text(code)
+    (task,) = load_tasks(["echo"], include=[folder])
+    return task
 
 
 @pytest.fixture(scope="session")
 def echo(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder = tmp_path_factory.mktemp("tasks")
-    (folder / "echo.yaml").write_text(TASK)
-    (folder / "echo.py").write_text(CODE)
-    (task,) = load_tasks(["echo"], include=[folder])
-    return task
+    return echo_in(tmp_path_factory.mktemp("tasks"))
 
 
 @pytest.fixture(scope="session")
 def few_shot(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    folder = tmp_path_factory.mktemp("tasks")
     shots = "num_fewshot: 2\ntraining_split: train\nfewshot_split: train"
-    (folder / "echo.yaml").write_text(TASK.replace("num_fewshot: 0", shots))
-    (folder / "echo.py").write_text(CODE)
-    (task,) = load_tasks(["echo"], include=[folder])
-    return task
+    return echo_in(tmp_path_factory.mktemp("tasks"), {"num_fewshot: 0": shots})
 
 
-def job_for(task: Task, tokenizer_folder: Path) -> Job:
+def job_for(
+    task: Task,
+    tokenizer_folder: Path,
+    *,
+    samples: int | None = None,
+    temperature: float | None = None,
+    seed: int = 0,
+) -> Job:
     from transformers import AutoTokenizer
 
     config = ModelConfig(name="fake", weights="nowhere")
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
-    settings = Settings(max_model_len=64, chat_template=True)
+    settings = Settings(max_model_len=64, chat_template=True, temperature=temperature)
+    mars = RuleSpec.of("mars", theta=0.9)
     return Job(
         config=config,
         weights="nowhere",
         fingerprint=["f"],
-        lanes=plan_lanes(config.draft("ngram"), 7, [0.9], None, 0),
+        lanes=plan_lanes(config.draft("ngram"), 7, [mars], temperature, seed),
         tasks=[task],
         specs={name: EngineSpec(name, {}) for name in ("ar", "ngram-k7")},
         tokenizer=tokenizer,
         settings=settings,
-        prompts={"echo": prepare_prompts(task, tokenizer, settings, 6)},
+        prompts={"echo": prepare_prompts(task, tokenizer, settings, 6, samples)},
         limits={"echo": 6},
         speed_prompts=2,
         repeats=2,
         concurrency=4,
+        samples=samples,
     )
 
 
@@ -150,3 +166,14 @@ def job(echo: Task, tiny_tokenizer: Path) -> Job:
 @pytest.fixture
 def few_shot_job(few_shot: Task, tiny_tokenizer: Path) -> Job:
     return job_for(few_shot, tiny_tokenizer)
+
+
+@pytest.fixture
+def make_job(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: Path) -> Callable[..., Job]:
+    """A job of the task with changes to its YAML; otherwise as `job_for`."""
+
+    def make(changes: dict[str, str] | None = None, code: str = CODE, **options: Any) -> Job:
+        task = echo_in(tmp_path_factory.mktemp("tasks"), changes, code)
+        return job_for(task, tiny_tokenizer, **options)
+
+    return make

@@ -4,8 +4,15 @@ from collections import Counter
 
 from mars_cli.engine.lane import Draft, plan_lanes
 from mars_cli.evaluation.speed import round_order
+from mars_cli.verification.spec import RuleSpec
 
-LANES = plan_lanes(Draft("ngram", {"method": "ngram"}), 7, [0.9, 1.0], None, 0)
+LANES = plan_lanes(
+    Draft("ngram", {"method": "ngram"}),
+    7,
+    [RuleSpec.of("mars", theta=theta) for theta in (0.9, 1.0)],
+    None,
+    0,
+)
 
 
 def test_each_round_measures_every_lane_once_and_ar_twice() -> None:

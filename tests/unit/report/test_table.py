@@ -12,7 +12,7 @@ from rich.console import Console
 from mars_cli.analysis.compare import build_results
 from mars_cli.report import numbers
 from mars_cli.report.markdown import markdown
-from mars_cli.report.table import noise_line, summary_table, task_notes
+from mars_cli.report.table import noise_line, pass_lines, summary_table, task_notes
 
 STRICT, MARS = "strict-ngram-k7", "mars-ngram-k7-t0.9"
 LANE_IDS = ("ar", STRICT, MARS)
@@ -246,6 +246,49 @@ def test_a_note_of_several_lanes_is_said_once():
         f"all lanes: {LOW_BASE}",
         f"{MARS}: 33% of the answers were cut off by the length limit",
     ]
+
+
+def figure(score, ci=None, recovery=None, recovery_ci=None, note=None):
+    values = (score, ci, recovery, recovery_ci, note)
+    names = ("score", "score_ci", "recovery", "recovery_ci", "recovery_note")
+    return dict(zip(names, values, strict=True))
+
+
+def sampled(samples):
+    """HumanEval with several samples a document: pass@1, and pass@4 beside it."""
+    results = copy.deepcopy(RESULTS)
+    task = results["tasks"]["mars_humaneval"]
+    task["samples"] = samples
+    passes = {
+        "ar": figure(0.8, [0.584, 0.919], 100.0),
+        STRICT: figure(0.8, [0.584, 0.919], 98.7, [95.0, 101.2]),
+        MARS: figure(0.0, [0.0, 0.161], note="low_base"),
+    }
+    for name, found in task["lanes"].items():
+        found["metrics"] = {"pass@1,none": figure(0.25), "pass@4,none": passes[name]}
+    return results
+
+
+def test_samples_stand_in_the_title_and_pass_at_k_in_a_line():
+    task = sampled(4)["tasks"]["mars_humaneval"]
+    assert list(pass_lines(task)) == [
+        "pass@4,none: ar 0.800 [0.584, 0.919]; "
+        f"{STRICT} 0.800 [0.584, 0.919], recovery 98.7% [95.0, 101.2]; "
+        f"{MARS} 0.000 [0.000, 0.161], recovery – low base"
+    ]
+    title = "mars_humaneval · exact_match,none · 12 documents, 4 samples each, 8 timed prompts"
+    shown = render(sampled(4), 100)
+    assert title in shown
+    assert "- pass@4,none: ar 0.800 [0.584, 0.919]; strict" in shown
+    written = markdown(sampled(4))
+    assert "12 documents, 4 samples each; 8 timed prompts" in written
+    assert r"- pass@4,none: ar 0.800 \[0.584, 0.919\]; strict" in written
+
+
+@pytest.mark.parametrize("samples", [None, 1])
+def test_a_single_sample_is_not_mentioned(samples):
+    assert "sample" not in render(sampled(samples), 100)
+    assert list(pass_lines(sampled(samples)["tasks"]["mars_humaneval"])) == []
 
 
 def test_the_noise_line_says_what_it_does_not_know():
