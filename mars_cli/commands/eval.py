@@ -181,7 +181,7 @@ def _quiet() -> None:
 
 def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, dict[str, Any]]:
     """Check everything, then run; nothing is written before all checks have passed."""
-    _require_engine()
+    require_engine()
     _quiet()
     options["rules"] = rules_of(options["theta"], options["rule"])
     from mars_cli.assets import resolve_weights
@@ -211,12 +211,13 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
         return run.manifest["status"], results
 
 
-def _require_engine() -> None:
+def require_engine() -> None:
+    """Refuse where vLLM and lm-eval are not installed."""
     from importlib.util import find_spec
 
     if find_spec("vllm") is None or find_spec("lm_eval") is None:
         raise UsageError(
-            "`mars eval` needs vLLM and lm-eval, which are not installed here",
+            "this command needs vLLM and lm-eval, which are not installed here",
             hint="pip install 'mars-eval[gpu]', or `make venv` in a checkout for the CPU build",
         )
 

@@ -9,7 +9,7 @@ import psutil
 
 from mars_cli.assets import resolve_weights
 from mars_cli.config import ModelConfig
-from mars_cli.engine.lane import Lane
+from mars_cli.engine.lane import Draft, Lane
 from mars_cli.engine.protocol import EngineSpec
 from mars_cli.errors import UsageError
 
@@ -32,25 +32,32 @@ def engine_specs(
     `weights` is the resolved checkpoint, `concurrency` the most requests in flight; `overrides`
     are vLLM EngineArgs from the command line, and win.
     """
-    hf = _hf_config(weights)
-    own_limit = getattr(hf, "max_position_embeddings", None) or DEFAULT_MAX_MODEL_LEN
     drafts = {lane.engine_id: lane for lane in lanes}
-    args: dict[str, Any] = {
+    args = {
+        **model_args(config, weights),
         "model": weights,
-        "dtype": config.dtype,
-        "max_model_len": min(own_limit, config.max_model_len or DEFAULT_MAX_MODEL_LEN),
         "max_num_seqs": concurrency,
         "enable_prefix_caching": True,
         **config.engine,
         **overrides,
     }
-    args.update(_memory_share(hf, args, engines=len(drafts)))
+    args.update(memory_share(weights, args, engines=len(drafts)))
     return {
         engine_id: EngineSpec(
             name=engine_id,
-            args={**args, "speculative_config": _speculative(lane)},
+            args={**args, "speculative_config": speculative_config(lane.draft, lane.k)},
         )
         for engine_id, lane in drafts.items()
+    }
+
+
+def model_args(config: ModelConfig, weights: str) -> dict[str, Any]:
+    """The engine arguments that follow from the model alone."""
+    hf = _hf_config(weights)
+    own_limit = getattr(hf, "max_position_embeddings", None) or DEFAULT_MAX_MODEL_LEN
+    return {
+        "dtype": config.dtype,
+        "max_model_len": min(own_limit, config.max_model_len or DEFAULT_MAX_MODEL_LEN),
     }
 
 
@@ -67,23 +74,25 @@ def _hf_config(weights: str) -> Any:
         ) from None
 
 
-def _speculative(lane: Lane) -> dict[str, Any] | None:
-    if lane.draft is None:
+def speculative_config(draft: Draft | None, k: int) -> dict[str, Any] | None:
+    """The setting of vLLM with this name, the draft's weights resolved; None without a draft."""
+    if draft is None:
         return None
-    options = dict(lane.draft.options)
+    options = dict(draft.options)
     if "model" in options:
         options["model"] = resolve_weights(options["model"])
-    return {**options, "num_speculative_tokens": lane.k}
+    return {**options, "num_speculative_tokens": k}
 
 
-def _memory_share(hf: Any, args: dict[str, Any], engines: int) -> dict[str, Any]:
-    """An explicit share for each engine, unless the user gave one."""
+def memory_share(weights: str, args: dict[str, Any], engines: int) -> dict[str, Any]:
+    """An explicit share for each of `engines` with these arguments, unless they hold one."""
     import torch
 
     if "gpu_memory_utilization" in args or "kv_cache_memory_bytes" in args:
         return {}
     if torch.cuda.is_available():
         return {"gpu_memory_utilization": round(GPU_SHARE / engines, 3)}
+    hf = _hf_config(weights)
     heads = getattr(hf, "num_key_value_heads", None) or hf.num_attention_heads
     size = getattr(hf, "head_dim", None) or hf.hidden_size // hf.num_attention_heads
     token = 2 * hf.num_hidden_layers * heads * size * _BYTES.get(args["dtype"], 4)

@@ -7,6 +7,7 @@ installs the seam once the model is loaded.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -44,12 +45,16 @@ def register() -> None:
 
 def refuse_wrong_requests(default: RuleSpec) -> None:
     """Have vLLM refuse a request whose `mars_*` parameters are wrong, before an engine sees it."""
+    from vllm.exceptions import VLLMValidationError  # which its server answers with 400
     from vllm.v1.engine.input_processor import InputProcessor
 
     validate = InputProcessor._validate_params
 
     def _validate_params(processor: Any, params: Any, *rest: Any, **named: Any) -> Any:
-        request_spec(getattr(params, "extra_args", None), default)
+        try:
+            request_spec(getattr(params, "extra_args", None), default)
+        except ValueError as error:
+            raise VLLMValidationError(str(error)) from None
         return validate(processor, params, *rest, **named)
 
     InputProcessor._validate_params = _validate_params
@@ -59,12 +64,17 @@ def _install_in_workers(spec: RuleSpec) -> None:
     from vllm.v1.worker.worker_base import WorkerWrapperBase
 
     initialize = WorkerWrapperBase.initialize_from_config
+    logger = logging.getLogger("vllm.mars")
 
     def initialize_from_config(worker: Any, *args: Any, **named: Any) -> Any:
         from mars_cli.verification.hook import Seam
         from mars_cli.verification.worker import install_seam
 
         install_seam(Seam(spec, record=False), worker.vllm_config)
+        if worker.vllm_config.speculative_config is None:
+            logger.warning("Verification rule %s has nothing to verify: no draft is set", spec)
+        else:
+            logger.info("Verifying drafts by the rule %s", spec)
         return initialize(worker, *args, **named)
 
     WorkerWrapperBase.initialize_from_config = initialize_from_config

@@ -84,6 +84,12 @@ class RuleSpec:
         """The rule with its parameters bound."""
         return partial(RULES[self.name], **dict(self.parameters))
 
+    def __str__(self) -> str:
+        """As `parse` reads it."""
+        items = [f"{key}={value!r}" for key, value in self.parameters]
+        items += [PROTECT_STOP] if self.protect_stop else []
+        return f"{self.name}:{','.join(items)}" if items else self.name
+
     @property
     def is_strict(self) -> bool:
         """Whether it adds no acceptance, so that the seam has nothing to do."""

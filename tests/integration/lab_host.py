@@ -129,11 +129,12 @@ class LabHost(Host):
     def refusal(self, extra_args: dict[str, Any]) -> str | None:
         """Why a request with these is not admitted."""
         from vllm import SamplingParams
+        from vllm.exceptions import VLLMValidationError
 
         try:
             params = SamplingParams(extra_args=extra_args, max_tokens=2)
             self.engine.add_request("asked", {"prompt_token_ids": [0, 5]}, params)
-        except ValueError as error:
+        except VLLMValidationError as error:
             return str(error)
         while self.engine.has_unfinished_requests():
             self.engine.step()

@@ -156,17 +156,22 @@ def test_warm_up_is_not_counted(engines: Engines) -> None:
     assert [engine.facts["seam calls after loading"] for engine in engines] == [0, 0]
 
 
-def test_dead_engine_is_one_clear_error(
+def test_engine_left_in_the_middle_does_nothing_else_and_its_death_is_one_clear_error(
     make_spec: MakeSpec, tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
     with Engine(make_spec(tiny_checkpoint, "victim", None), tmp_path / "victim.log") as engine:
-        assert engine.pid is not None
-        requests = [Request("x", PROMPTS[0], 400, sampling={"ignore_eos": True})]
-        generation = engine.generate(requests)
-        os.kill(engine.pid, signal.SIGKILL)
+        pid = engine.pid
+        assert pid is not None
+        requests = [Request(str(n), PROMPTS[0], 400, sampling={"ignore_eos": True}) for n in "ab"]
+        generation = engine.generate(requests, concurrency=1)
+        next(generation)
+        with pytest.raises(EngineError, match="in the middle of its work"):
+            engine.set_rule(STRICT)
+        os.kill(pid, signal.SIGKILL)
         with pytest.raises(EngineError, match="victim was killed by signal 9") as caught:
             list(generation)
         assert "victim.log" in str(caught.value.hint)
+    assert not psutil.pid_exists(pid)
 
 
 def test_engine_that_died_idle_is_an_error_when_used_and_none_when_stopped(
@@ -188,17 +193,3 @@ def test_model_that_is_none_is_one_clear_error(make_spec: MakeSpec, tmp_path: Pa
         pass
     assert "\n" not in str(caught.value)
     assert (tmp_path / "broken.log").read_text()
-
-
-def test_engine_is_gone_after_the_context_even_in_the_middle_of_its_work(
-    make_spec: MakeSpec, tiny_checkpoint: Path, tmp_path: Path
-) -> None:
-    with Engine(make_spec(tiny_checkpoint, "brief", None), tmp_path / "brief.log") as engine:
-        pid = engine.pid
-        assert pid is not None
-        requests = [Request(str(n), PROMPTS[0], 400, sampling={"ignore_eos": True}) for n in "ab"]
-        next(engine.generate(requests, concurrency=1))
-        with pytest.raises(EngineError, match="in the middle of its work"):
-            engine.set_rule(STRICT)
-        assert psutil.pid_exists(pid)
-    assert not psutil.pid_exists(pid)

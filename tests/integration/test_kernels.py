@@ -17,6 +17,8 @@ from mars_cli.verification.spec import STRICT, RuleSpec
 from tests.unit.verification import rule_statement, test_vectors
 
 pytestmark = pytest.mark.engine
+ON_V1 = pytest.mark.parametrize("lab", ["V1"], indirect=True, scope="session")
+ON_V2 = pytest.mark.parametrize("lab", ["V2"], indirect=True, scope="session")
 SURE = 0.001  # p-value below which a distribution is called another one; seeds are fixed
 
 
@@ -98,9 +100,8 @@ def test_sampling_accepts_a_relaxed_draft_with_certainty(lab: Any) -> None:
         assert ask(lab, {**case, "temperature": 0.5}) == answers(case)
 
 
+@ON_V2
 def test_columns_beyond_the_vocabulary_of_the_draft_do_not_count(lab: Any) -> None:
-    if lab.facts["runner"] != "V2":
-        pytest.skip("only V2's kernels know a draft vocabulary")
     case = batch(5, 4)
     wide = [[[*row, 99.0, 98.0] for row in rows] for rows in case["logits"]]
     given = {**case, "logits": wide, "draft_vocabulary": 11}
@@ -147,46 +148,48 @@ def counts(
     return [first.count(token) for token in range(len(ROW))]
 
 
-def draws(lab: Any, *, worthwhile: bool) -> int:
-    """Thousands; under Triton's interpreter, at some 50 a second, hundreds where they tell most."""
-    if lab.facts["runner"] == "V1":
-        return 6000
-    if not worthwhile:
-        pytest.skip("V1 draws this one; the interpreter is slow")
-    return 600
+def own(temperature: float) -> list[float]:
+    return softmax(ROW, temperature)
 
 
+@ON_V1
 @pytest.mark.parametrize("draft", [0, 1, 3])
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
 def test_strict_keeps_the_distribution_of_the_target(
     lab: Any, draft: int, temperature: float
 ) -> None:
-    n = draws(lab, worthwhile=(draft, temperature) == (1, 0.7))
+    n = 6000
     found = counts(lab, STRICT, [draft] * n, temperature, seed=1)
-    right = [n * p for p in softmax(ROW, temperature)]
-    assert chisquare(found, right).pvalue > SURE
+    assert chisquare(found, [n * p for p in own(temperature)]).pvalue > SURE
 
 
-@pytest.mark.parametrize(
-    ("theta", "draft"),
-    [pytest.param(0.85, 1, id="relaxed"), pytest.param(0.85, 3, id="third"), (0.95, 1), (0.85, 0)],
-)
-def test_mars_has_the_distribution_worked_out_by_hand(lab: Any, theta: float, draft: int) -> None:
-    """The runner-up with 0.9 > theta comes always; any other draft leaves the target's own."""
-    relaxed = draft == 1 and theta < 0.9
-    n = 100 if relaxed else draws(lab, worthwhile=draft == 3)
+def test_a_relaxed_runner_up_comes_always(lab: Any) -> None:
+    assert counts(lab, mars(0.85), [1] * 100, 1.0) == [0, 100, 0, 0, 0]
+
+
+@ON_V1
+@pytest.mark.parametrize(("theta", "draft"), [(0.85, 3), (0.95, 1), (0.85, 0)])
+def test_where_mars_relaxes_nothing_it_keeps_the_distribution(
+    lab: Any, theta: float, draft: int
+) -> None:
+    n = 6000
     found = counts(lab, mars(theta), [draft] * n, 1.0, seed=2)
-    if relaxed:
-        assert found == [0, n, 0, 0, 0]
-    else:
-        assert chisquare(found, [n * p for p in softmax(ROW, 1.0)]).pvalue > SURE
+    assert chisquare(found, [n * p for p in own(1.0)]).pvalue > SURE
 
 
+@ON_V2
+@pytest.mark.parametrize(("rule", "draft"), [(STRICT, 1), (mars(0.85), 3)], ids=["strict", "mars"])
+def test_v2_keeps_the_distribution_too(lab: Any, rule: RuleSpec, draft: int) -> None:
+    """Fewer draws: the interpreter makes some 50 a second."""
+    n = 600
+    found = counts(lab, rule, [draft] * n, 0.7, seed=2)
+    assert chisquare(found, [n * p for p in own(0.7)]).pvalue > SURE
+
+
+@ON_V1
 @pytest.mark.parametrize("theta", [0.85, 1.0])
 def test_random_drafts_too(lab: Any, theta: float) -> None:
     """Drafts drawn from q and handed over with it; MARS by hand, theta 1 the target's own."""
-    if lab.facts["runner"] != "V1":
-        pytest.skip("the probabilities are handed over in another form")
     q = [0.1, 0.4, 0.1, 0.3, 0.1]
     p = softmax(ROW, 1.0)
     n = 20_000
@@ -202,11 +205,11 @@ def test_random_drafts_too(lab: Any, theta: float) -> None:
     assert chisquare(found, [n * share for share in right]).pvalue > SURE
 
 
+@ON_V1
 @pytest.mark.parametrize(
     "mode", ["raw_logits", "raw_logprobs", "processed_logits", "processed_logprobs"]
 )
 def test_reported_logprobs_are_those_of_the_untouched_logits(lab: Any, mode: str) -> None:
-    if lab.facts["runner"] != "V1":
-        pytest.skip("of V2 the untouched logits are compared in test_requests.py")
+    """Of both runners test_requests.py compares the logits themselves, call by call."""
     _, found, untouched = lab.ask("logprobs", mode)
     assert found == untouched

@@ -1,4 +1,4 @@
-"""`mars eval` killed with SIGKILL, and run again: on a tiny model, in real vLLM."""
+"""`mars eval` killed and interrupted, and run again: on a tiny model, in real vLLM."""
 
 from __future__ import annotations
 
@@ -50,43 +50,61 @@ def engines_of(process: psutil.Process) -> list[psutil.Process]:
     ]
 
 
-def kill_when(
-    arguments: list[str], log: Path, ready: Callable[[], bool], timeout: float = 300
-) -> list[psutil.Process]:
-    """Start, wait until `ready`, SIGKILL; return the engines that were running then."""
+def stop_when(
+    arguments: list[str], log: Path, ready: Callable[[], bool], by: signal.Signals
+) -> tuple[list[psutil.Process], int]:
+    """Start, wait until `ready`, send the signal.
+
+    Returns the engines that were running then, and the exit code.
+    """
     with log.open("ab") as file:
         process = subprocess.Popen(arguments, stdout=file, stderr=file)
     try:
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + 300
         while not ready():
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.02)
         engines = engines_of(psutil.Process(process.pid))
+        os.kill(process.pid, by)
+        process.wait(60)
     finally:
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
-    return engines
+    return engines, process.returncode
 
 
-def test_killed_run_loses_and_repeats_nothing_and_leaves_no_engine(
+def test_stopped_run_loses_and_repeats_nothing_and_leaves_no_engine(
     tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
+    """Killed while engines load, interrupted in the quality phase, killed in the speed phase."""
     out, log = tmp_path / "run", tmp_path / "log"
     arguments = command(tiny_checkpoint, out)
-    stages = {
-        "engines loading": lambda: (
-            sum(path.stat().st_size > 0 for path in (out / "logs").glob("*.log")) == 2
-        ),
-        "quality": lambda: len(rows(out)) >= 7,
-        "speed": lambda: sum(row["kind"] == "speed" for row in rows(out)) >= 5,
-    }
+
+    def both_load() -> bool:
+        return sum(path.stat().st_size > 0 for path in (out / "logs").glob("*.log")) == 2
+
+    def some_answers() -> bool:
+        return len(rows(out)) >= 7
+
+    def some_timed() -> bool:
+        return sum(row["kind"] == "speed" for row in rows(out)) >= 5
+
     survived: list[dict[str, Any]] = []
-    for stage, reached in stages.items():
-        engines = kill_when(arguments, log, reached)
-        assert len(engines) == 2, stage
+    for ready, by, code in (
+        (both_load, signal.SIGKILL, -9),
+        (some_answers, signal.SIGINT, 130),
+        (some_timed, signal.SIGKILL, -9),
+    ):
+        engines, found = stop_when(arguments, log, ready, by)
+        assert found == code
+        assert len(engines) == 2
         psutil.wait_procs(engines, timeout=10)
-        assert [e for e in engines if e.is_running()] == [], f"an engine outlived the kill: {stage}"
+        assert [e for e in engines if e.is_running()] == [], "an engine outlived its parent"
+        if by == signal.SIGINT:
+            last = log.read_text().splitlines()[-1]
+            assert last.startswith("resume with: mars eval")
+            assert f"--out {out}" in last
         now = rows(out)
         assert {row["key"] for row in survived} <= {row["key"] for row in now}
         survived = now
@@ -100,7 +118,7 @@ def test_killed_run_loses_and_repeats_nothing_and_leaves_no_engine(
     assert all(kept[row["key"]] == row["token_ids"] for row in survived)
 
     sessions = json.loads((out / "manifest.json").read_text())["sessions"]
-    assert [session["ended"] == "killed" for session in sessions] == [True, True, True, False]
+    assert [session["ended"] == "killed" for session in sessions] == [True, False, True, False]
     for session in sessions:
         assert session["records"] == sum(row["session"] == session["number"] for row in final)
         assert session["in_flight_at_end"] == session["requests_started"] - session["records"] >= 0
@@ -109,24 +127,3 @@ def test_killed_run_loses_and_repeats_nothing_and_leaves_no_engine(
     assert started == len(final) + in_flight
     results = json.loads((out / "results.json").read_text())
     assert results["run"]["status"] == "complete"
-
-
-def test_interrupt_saves_and_says_how_to_resume(tiny_checkpoint: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    process = subprocess.Popen(
-        command(tiny_checkpoint, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 300
-    while len(rows(out)) < 2 and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.02)
-    engines = engines_of(psutil.Process(process.pid))
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    last = errors.splitlines()[-1]
-    assert last.startswith("resume with: mars eval")
-    assert f"--out {out}" in last
-    assert [e for e in engines if e.is_running()] == []
-    (session,) = json.loads((out / "manifest.json").read_text())["sessions"]
-    assert session["records"] == len(rows(out)) > 0
-    assert session["ended"] not in (None, "killed")

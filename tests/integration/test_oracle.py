@@ -23,7 +23,7 @@ PROMPT = st.lists(st.integers(2, tiny.VOCABULARY - 1), min_size=1, max_size=12)
     theta=st.sampled_from([0.5, 0.7, 0.8, 0.9, 1.0]),
 )
 @settings(
-    max_examples=12,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

@@ -156,3 +156,18 @@ def test_end_of_turn_tokens_that_only_the_rule_accepts_are_counted_and_kept_out(
         assert (found["tokens"] == free["tokens"][: place + 1]) == bool(accepted)
     relaxed.set_rule(STRICT)
     assert relaxed.ask("probe", [request([8, 3], stop_token_ids=[ends])])[0]["stops"] == 0
+
+
+@pytest.mark.parametrize("lab", ["V2"], indirect=True, scope="session")
+def test_a_batch_verified_in_chunks_gives_the_same(relaxed: Any) -> None:
+    thetas = [1.0, 0.5, 0.8, 0.6, 0.5]
+    asked = [
+        request([40 + n, 7], extra_args={"mars_theta": theta}) for n, theta in enumerate(thetas)
+    ]
+    whole = relaxed.ask("probe", asked)
+    relaxed.ask("chunk", 2 * (K + 1) + 1)
+    chunked = relaxed.ask("probe", asked)
+    relaxed.ask("chunk", 10**6)
+    for key in ("tokens", "relaxed_at", "accepted"):
+        assert [found[key] for found in chunked] == [found[key] for found in whole]
+    assert any(found["relaxed_at"] for found in whole)
