@@ -2,7 +2,7 @@
 
 Which records a figure is taken from:
 
-    scores, recovery, p_value            quality records
+    scores, recovery, p values           quality records
     acceptance, relaxed, lengths, shares quality records, or speed records where a lane has no
                                          quality records; `acceptance_source` says which
     speeds, times, exact_match_ar,       speed records
@@ -10,32 +10,32 @@ Which records a figure is taken from:
 
 Units: recovery in percent; speedups as ratios; shares from 0 to 1; times in milliseconds.
 `recovery` compares documents and samples that both lanes have; where a metric is better when
-lower it is baseline / lane, so that 100 and above always means no loss.
-
-Where a document has several samples, its score is their mean. Where each was scored on its own
-(`TaskInput.samples` = N), 0/1 scores under pass@1 also give the metric pass@N.
+lower it is baseline / lane, so that 100 and above always means no loss. `p_value_holm` is
+`p_value` adjusted for all of the run: every lane but the baseline on every task.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from statistics import fmean
 from typing import Any
 
 from mars_cli.analysis import metrics, stats
-from mars_cli.analysis.metrics import Pair, Record
+from mars_cli.analysis.fidelity import FIGURES as FIDELITY
+from mars_cli.analysis.fidelity import fidelity
+from mars_cli.analysis.metrics import BASELINE, Pair, Record
+from mars_cli.analysis.scores import SAFE_RECOVERY, lane_scores
+from mars_cli.analysis.speed import agreement, lane_speeds, noise_floor, timed
 
 SCHEMA = 1
-BASELINE = "ar"
-FEWEST_RIGHT = 10
-PASS = "pass@1"
 FEWEST_SPEED_PROMPTS = 5
 MUCH_TRUNCATED = 0.2
+MUCH_REPETITION = 0.05  # above the baseline's
+MUCH_SHORTER, MUCH_LONGER = 0.8, 1.2
 SCOPE = "Intervals are 95% over documents; they do not cover engine restarts or other machines."
-FIDELITY = ("rank1_share", "rank2_share", "violations", "nll", "nll_delta")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class TaskInput:
     higher is better (true where it is silent). `sampled`: decoded at temperature > 0, so that
     lanes may differ in tokens. `quality` has a list of records per lane id. `samples`: answers to
     each document, where every answer was scored on its own; None for one answer, or for several
-    that the task scored together.
+    that the task scored together. `fidelity_obstacle` says why answers could not be re-scored.
     """
 
     name: str
@@ -59,6 +59,8 @@ class TaskInput:
     directions: Mapping[str, bool] = field(default_factory=dict)
     sampled: bool = False
     samples: int | None = None
+    fidelity: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+    fidelity_obstacle: str | None = None
 
 
 def build_results(
@@ -73,14 +75,16 @@ def build_results(
     A figure that could not be measured is None and a note beside it says why.
     """
     per_task = {name: task_results(task, lanes) for name, task in tasks.items()}
+    _adjust_p_values(per_task)
     results = {
         "schema": SCHEMA,
+        "safe_recovery": SAFE_RECOVERY,
         "run": dict(run),
         "model": dict(model),
         "environment": dict(environment),
         "lanes": [dict(lane) for lane in lanes],
         "tasks": per_task,
-        "noise": {name: _noise(task.speed) for name, task in tasks.items()},
+        "noise": {name: noise_floor(task.speed) for name, task in tasks.items()},
         "overall": {
             lane["id"]: _overall(
                 lane["id"], tasks, [t["lanes"][lane["id"]] for t in per_task.values()]
@@ -95,8 +99,11 @@ def build_results(
 
 
 def task_results(task: TaskInput, lanes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Results of one task: its facts, and for every lane all figures of the schema."""
-    noise = _noise(task.speed)
+    """Results of one task: its facts, and for every lane all figures of the schema.
+
+    But for `p_value_holm`, which is None: it takes all tasks of the run.
+    """
+    noise = noise_floor(task.speed)
     base_quality = task.quality.get(BASELINE, ())
     counted = base_quality or next((q for q in task.quality.values() if q), task.speed)
     return {
@@ -116,132 +123,48 @@ def _lane_results(
 ) -> dict[str, Any]:
     lane_id = lane["id"]
     quality = list(task.quality.get(lane_id, ()))
-    scored, score_notes = _scores(task, lane_id)
+    directions = {**task.directions, task.metric: task.higher_is_better}
+    scored, score_notes = lane_scores(task.quality, lane_id, task.metric, directions, task.samples)
     decoded, decode_notes = _decoding(task, lane, quality)
-    timed, time_notes = _timing(task.speed, lane_id, noise)
-    agreed, agree_notes = _agreement(task.speed, lane, sampled=task.sampled)
+    speeds, speed_notes = lane_speeds(task.speed, lane_id, noise)
+    agreed, agree_notes = agreement(task.speed, lane, sampled=task.sampled)
+    checked = _fidelity(task, lane)
     return {
         **scored,
+        "p_value_holm": None,
         **decoded,
-        **timed,
+        **speeds,
         **agreed,
-        "fidelity": {
-            **dict.fromkeys(FIDELITY),
-            "notes": ["fidelity: not measured in this run"],
-        },
-        "notes": [*score_notes, *decode_notes, *time_notes, *agree_notes],
+        "fidelity": checked,
+        "notes": [
+            *score_notes,
+            *decode_notes,
+            *speed_notes,
+            *agree_notes,
+            *(checked["notes"] if checked["violations"] else []),
+        ],
     }
 
 
-# -- scores ------------------------------------------------------------------------------------
+def _fidelity(task: TaskInput, lane: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of the fidelity phase, and their own notes."""
+    if task.fidelity_obstacle is not None:
+        return {**dict.fromkeys(FIDELITY), "notes": [task.fidelity_obstacle]}
+    records, base = (task.fidelity.get(lane_id, ()) for lane_id in (lane["id"], BASELINE))
+    return fidelity(records, base, lane)
 
 
-def _scores(task: TaskInput, lane_id: str) -> tuple[dict[str, Any], list[str]]:
-    """The primary metric's figures, the same of every metric under `metrics`, and notes."""
-    every = [record for records in task.quality.values() for record in records]
-    names = dict.fromkeys([task.metric, *metrics.metric_names(every)])
-    directions = {**task.directions, task.metric: task.higher_is_better}
-    records, base = (list(task.quality.get(lane, ())) for lane in (lane_id, BASELINE))
-    is_baseline = lane_id == BASELINE
-    found, notes = {}, []
-    for name in names:
-        found[name], said = _metric(
-            records, base, name, directions.get(name, True), is_baseline=is_baseline
-        )
-        notes += said if name == task.metric else []
-    k = task.samples or 1
-    for name, new in _pass_names(names, every, k).items():
-        ours, left_out = metrics.passes(records, name, k, new)
-        theirs, _ = metrics.passes(base, name, k, new)
-        found[new], _ = _metric(ours, theirs, new, True, is_baseline=is_baseline)
-        if left_out:
-            notes.append(
-                f"{new}: {left_out} of {left_out + len(ours)} documents have fewer than "
-                f"{k} scored samples and do not count"
-            )
-    return {**found[task.metric], "metrics": found}, notes
-
-
-def _pass_names(names: Iterable[str], records: Sequence[Record], k: int) -> dict[str, str]:
-    """Of every metric pass@1 with 0/1 scores, the name of the pass@k that k samples give."""
-    new = {
-        name: f"pass@{k},{name.partition(',')[2]}"
-        for name in names
-        if name.partition(",")[0] == PASS
-        and all(metrics.score(record, name) in (None, 0, 1) for record in records)
-    }
-    return {name: derived for name, derived in new.items() if derived not in names}
-
-
-def _metric(
-    records: Sequence[Record],
-    base: Sequence[Record],
-    metric: str,
-    higher_is_better: bool,
-    *,
-    is_baseline: bool,
-) -> tuple[dict[str, Any], list[str]]:
-    def figure(record: Record) -> float | None:
-        return metrics.score(record, metric)
-
-    per_document = list(metrics.by_document(records, figure).values())
-    plain = [s for r in [*records, *base] if (s := figure(r)) is not None]
-    zero_one = all(s in (0, 1) for s in plain)
-    values: dict[str, Any] = dict.fromkeys(
-        ("score", "score_ci", "recovery", "recovery_ci", "recovery_note", "p_value", "n_paired")
-    )
-    if not per_document:
-        what = "the answers have no scores" if records else "no answers recorded"
-        return {**values, "recovery_note": "not_scored"}, [f"score: {what}"]
-    total, n = sum(per_document), len(per_document)
-    values["score"] = total / n
-    interval = stats.wilson(total, n) if zero_one else stats.mean_interval(per_document)
-    values["score_ci"] = _pair_list(interval)
-    notes = []
-    if missing := sum(figure(r) is None for r in records):
-        notes.append(f"score: {missing} of {len(records)} answers have no score and do not count")
-    pairs = [p for p in metrics.pair(records, base, "sample") if None not in map(figure, p)]
-    ours, theirs = metrics.paired_by_document(pairs, figure)
-    values["n_paired"] = len(ours)
-    averaged = len(pairs) > len(ours)
-    if not ours:
-        return {**values, "recovery_note": "no_baseline"}, [
-            *notes,
-            "recovery: ar has no scored answer to the same documents",
-        ]
-    answered = max(_answers(records, figure), _answers(base, figure))
-    if len(ours) < max(n, len(metrics.by_document(base, figure))):
-        notes.append(f"recovery: over {len(ours)} documents only, those both lanes have")
-    elif len(pairs) < answered:
-        notes.append(f"recovery: over {len(pairs)} answers only, those both lanes have")
-    right = sum(theirs) if higher_is_better else len(theirs) - sum(theirs)
-    if zero_one and right < FEWEST_RIGHT:
-        notes.append(
-            f"recovery: ar got only {right:.4g} of {len(theirs)} documents right"
-            f"{', averaged over samples' if averaged else ''}; "
-            f"below {FEWEST_RIGHT} no ratio is given"
-        )
-        return {**values, "recovery_note": "low_base"}, notes
-    if is_baseline:  # against itself: 100% by definition
-        return {**values, "recovery": 100.0 if total > 0 else None}, notes
-    single = all(s in (0, 1) for s in [*ours, *theirs])
-    top, bottom = (ours, theirs) if higher_is_better else (theirs, ours)
-    found = stats.paired_ratio_01(top, bottom) if single else stats.log_ratio(top, bottom)
-    values["recovery"] = None if found.value is None else 100 * found.value
-    values["recovery_ci"] = found.interval and [100 * end for end in found.interval]
-    values["recovery_note"] = "undefined" if found.value is None else None
-    if found.note:
-        notes.append(f"recovery: {found.note}")
-    if single:
-        values["p_value"] = stats.mcnemar(ours, theirs)
-    else:
-        notes.append("p value: McNemar's test needs one 0/1 score a document")
-    return values, notes
-
-
-def _answers(records: Iterable[Record], figure: Callable[[Record], float | None]) -> int:
-    """How many samples of documents are scored."""
-    return len({(r["doc_id"], r.get("sample") or 0) for r in records if figure(r) is not None})
+def _adjust_p_values(per_task: Mapping[str, Mapping[str, Any]]) -> None:
+    """Fill in `p_value_holm` of every lane but the baseline, over all that have a p value."""
+    rows = [
+        row
+        for task in per_task.values()
+        for lane, row in task["lanes"].items()
+        if lane != BASELINE and row["p_value"] is not None
+    ]
+    adjusted = stats.holm([row["p_value"] for row in rows])
+    for row, p_value in zip(rows, adjusted, strict=True):
+        row["p_value_holm"] = p_value
 
 
 # -- acceptance and lengths --------------------------------------------------------------------
@@ -252,11 +175,12 @@ def _decoding(
 ) -> tuple[dict[str, Any], list[str]]:
     lane_id = lane["id"]
     source = "quality" if quality else "speed"
-    records = quality or _timed(task.speed, lane_id)
-    base = task.quality.get(BASELINE, ()) if quality else _timed(task.speed, BASELINE)
+    records = quality or timed(task.speed, lane_id)
+    base = task.quality.get(BASELINE, ()) if quality else timed(task.speed, BASELINE)
     pairs = metrics.pair(records, base, "sample" if quality else "repeat")
     truncated, empty = metrics.truncated_share(records), metrics.empty_share(records)
     stops = None if lane_id == BASELINE else metrics.relaxed_stop_share(records)
+    ratio = metrics.length_ratio(pairs)
     values = {
         "acceptance_length": metrics.acceptance_length(records),
         "acceptance_length_vllm": metrics.acceptance_length_vllm(records),
@@ -267,9 +191,10 @@ def _decoding(
         "relaxed_stop_share": stops,
         "relaxed_per_100_tokens": metrics.relaxed_per_100_tokens(records),
         "tokens": metrics.tokens(records),
-        "length_ratio": metrics.length_ratio(pairs),
+        "length_ratio": ratio,
         "truncated_share": truncated,
         "empty_share": empty,
+        "repetition": metrics.repetition(records),
         "acceptance_source": source if records else None,
     }
     notes = []
@@ -291,119 +216,26 @@ def _decoding(
             f"{_percent(stops)} of the answers met an end-of-turn token that only the rule "
             f"accepts{kept}"
         )
-    return values, notes
+    if ratio is not None and not MUCH_SHORTER <= ratio <= MUCH_LONGER:
+        notes.append(f"length ratio: the answers are {ratio:.2f} times as long as ar's")
+    if records and values["repetition"] is None:
+        notes.append(f"repetition: no answer has {metrics.NGRAM} tokens")
+    return values, [*notes, *_repetition_notes(pairs)]
+
+
+def _repetition_notes(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Says so where a lane repeats itself more than the baseline does over the same documents."""
+    ours, theirs = metrics.paired_by_document(pairs, metrics.repeated_share)
+    if ours and (share := fmean(ours)) - (base := fmean(theirs)) > MUCH_REPETITION:
+        yield (
+            f"repetition: {_percent(share)} of an answer's token {metrics.NGRAM}-grams are "
+            f"repeats, {_percent(base)} with ar; a speedup may be bought with loops"
+        )
 
 
 def _percent(share: float) -> str:
-    """A share above 0 in whole percent, never said to be 0%."""
-    return f"{share:.0%}" if share >= 0.005 else "under 1%"
-
-
-# -- speed -------------------------------------------------------------------------------------
-
-_SPEEDUPS: tuple[tuple[str, Callable[[Record], float | None], bool], ...] = (
-    ("speedup", metrics.tokens_per_second, False),
-    ("decode_speedup", metrics.decode_tokens_per_second, False),
-    ("wall_speedup", metrics.request_seconds, True),
-)
-
-
-def speed_ratio(
-    pairs: Sequence[Pair], figure: Callable[[Record], float | None], *, inverse: bool = False
-) -> stats.Estimate:
-    """Mean over prompts of a lane's figure / the same for the baseline, paired by prompt.
-
-    Repeats are averaged within a prompt first. `inverse` turns the quotient over (times: the sum
-    of the baseline's seconds / the sum of the lane's).
-    """
-    lane, base = metrics.paired_by_document(pairs, figure)
-    return stats.log_ratio(base, lane) if inverse else stats.log_ratio(lane, base)
-
-
-def _timing(
-    speed: Sequence[Record], lane_id: str, noise: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
-    records = _timed(speed, lane_id)
-    values: dict[str, Any] = {}
-    missing: dict[str, list[str]] = {}
-    pairs = metrics.pair(records, _timed(speed, BASELINE), "repeat")
-    for name, figure, inverse in _SPEEDUPS:
-        found = speed_ratio(pairs, figure, inverse=inverse)
-        if lane_id == BASELINE and found.value is not None:
-            found = stats.Estimate(1.0)  # against itself: 1 by definition
-        values[name], values[f"{name}_ci"] = found.value, _pair_list(found.interval)
-        if found.note and records:
-            missing.setdefault(found.note, []).append(name)
-    notes = [f"{', '.join(names)}: {note}" for note, names in missing.items()]
-    values["within_noise"] = within_noise(values["speedup_ci"], noise["aa_ci"])
-    values["tokens_per_s"] = metrics.tokens_per_s(records)
-    values["ttft_ms"] = metrics.ttft_ms(records)
-    values["tpot_ms"] = metrics.tpot_ms(records)
-    if not records:
-        notes.append("speed: not measured for this lane")
-    elif _wider(noise["aa_ci"], values["speedup"]) and lane_id != BASELINE:
-        notes.append("speed: the A/A interval is wider than the effect; more repeats are needed")
-    return values, notes
-
-
-def within_noise(speedup_ci: Sequence[float] | None, aa_ci: Sequence[float] | None) -> bool | None:
-    """Whether a speedup's interval overlaps the A/A interval, or 1 where there is no control.
-
-    None when the speedup has no interval: then nothing can be said.
-    """
-    if speedup_ci is None:
-        return None
-    low, high = aa_ci or (1.0, 1.0)
-    return speedup_ci[0] <= high and low <= speedup_ci[1]
-
-
-def _noise(speed: Sequence[Record]) -> dict[str, Any]:
-    """The A/A control: the second `ar` measurement of each prompt against the first."""
-    control = _timed(speed, BASELINE, control=True)
-    pairs = metrics.pair(control, _timed(speed, BASELINE), "repeat")
-    found = speed_ratio(pairs, metrics.tokens_per_second)
-    notes = [] if found.note is None else [f"A/A control: {found.note}"]
-    return {"aa_speedup": found.value, "aa_ci": _pair_list(found.interval), "notes": notes}
-
-
-def _wider(aa_ci: Sequence[float] | None, speedup: float | None) -> bool:
-    if aa_ci is None or speedup is None or speedup <= 0 or aa_ci[0] <= 0:
-        return False
-    reach: float = max(abs(math.log(end)) for end in aa_ci)
-    return reach >= abs(math.log(speedup))
-
-
-def _timed(speed: Iterable[Record], lane_id: str, *, control: bool = False) -> list[Record]:
-    return [r for r in speed if r["lane"] == lane_id and bool(r.get("control")) == control]
-
-
-# -- agreement ---------------------------------------------------------------------------------
-
-
-def _agreement(
-    speed: Sequence[Record], lane: Mapping[str, Any], *, sampled: bool
-) -> tuple[dict[str, Any], list[str]]:
-    """Agreement with `ar` at concurrency 1; for `ar` itself, of its control with it."""
-    is_baseline = lane["id"] == BASELINE
-    records = _timed(speed, lane["id"], control=is_baseline)
-    pairs = metrics.pair(records, _timed(speed, BASELINE), "repeat")
-    match = metrics.exact_match(pairs)
-    differ = sum(
-        1 for lane_record, base in pairs if metrics.exact_match([(lane_record, base)]) == 0
-    )
-    values = {
-        "exact_match_ar": match,
-        "first_divergence_median": metrics.first_divergence_median(pairs),
-    }
-    notes = []
-    if match is None and not is_baseline:
-        notes.append("agreement with ar: no prompt that both lanes answered in the speed phase")
-    if match is not None and match < 1 and not sampled:
-        if is_baseline:
-            notes.append("ar does not repeat itself: its two measurements differ in tokens")
-        elif lane.get("rule") == "strict":
-            notes.append(f"not lossless here: {differ} of {len(pairs)} outputs differ from ar's")
-    return values, notes
+    """A share in whole percent; above 0, never said to be 0%."""
+    return f"{share:.0%}" if share == 0 or share >= 0.005 else "under 1%"
 
 
 # -- notes, totals, cleaning -------------------------------------------------------------------
@@ -430,7 +262,7 @@ def _overall(
     Acceptance length: pooled, all later tokens / all later outputs of all tasks.
     """
     pooled = [
-        metrics.later_outputs(list(task.quality.get(lane_id, ())) or _timed(task.speed, lane_id))
+        metrics.later_outputs(list(task.quality.get(lane_id, ())) or timed(task.speed, lane_id))
         for task in tasks.values()
     ]
     later, outputs = sum(n for n, _ in pooled), sum(n for _, n in pooled)
@@ -463,10 +295,6 @@ def engine_differences(lanes: Sequence[Mapping[str, Any]]) -> list[str]:
             if old != new and not isinstance(old, dict | list):
                 found.setdefault(f"{name} is {new}, with ar {old}", []).append(lane["id"])
     return [f"{', '.join(ids)}: {difference}" for difference, ids in found.items()]
-
-
-def _pair_list(interval: stats.Interval | None) -> list[float] | None:
-    return None if interval is None else list(interval)
 
 
 def _clean(value: Any) -> Any:

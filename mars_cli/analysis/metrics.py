@@ -25,6 +25,12 @@ from typing import Any
 Record = Mapping[str, Any]
 Pair = tuple[Record, Record]  # (lane's record, baseline's record) of the same document and repeat
 
+BASELINE = "ar"  # the lane without a draft, against which the others are held
+NGRAM = 4  # tokens in the n-grams whose repeats are counted
+# Seconds outside of these no clock measures, and scores beyond this no metric gives: not valid.
+SHORTEST, LONGEST = 1e-9, 1e9
+LARGEST_SCORE = 1e100
+
 
 # -- acceptance --------------------------------------------------------------------------------
 
@@ -139,6 +145,24 @@ def empty_share(records: Iterable[Record]) -> float | None:
     return _share(not str(record.get("text") or "").strip() for record in records)
 
 
+# -- repetition --------------------------------------------------------------------------------
+
+
+def repeated_share(record: Record) -> float | None:
+    """Share of an answer's token 4-grams that came before: 1 - distinct / all; 0 to 1.
+
+    None for fewer than 4 tokens. An answer caught in a loop comes close to 1.
+    """
+    ids = list(record.get("token_ids") or [])
+    grams = list(zip(*(ids[start:] for start in range(NGRAM)), strict=False))
+    return 1 - len(set(grams)) / len(grams) if grams else None
+
+
+def repetition(records: Iterable[Record]) -> float | None:
+    """Mean over answers of the share of repeated token 4-grams; answers below 4 tokens left out."""
+    return _mean(map(repeated_share, records))
+
+
 # -- agreement ---------------------------------------------------------------------------------
 
 
@@ -172,7 +196,7 @@ def decode_tokens_per_second(record: Record) -> float | None:
 
 
 def request_seconds(record: Record) -> float | None:
-    """Wall seconds of one request; None when not finite and positive."""
+    """Wall seconds of one request; None when not a valid time (1e-9 to 1e9 s)."""
     return _seconds(record) or None
 
 
@@ -195,9 +219,12 @@ def tpot_ms(records: Iterable[Record]) -> float | None:
 
 
 def score(record: Record, metric: str) -> float | None:
-    """One record's score under "<name>,<filter>"; None where unscored, NaN or not a number."""
+    """One record's score under "<name>,<filter>"; None where unscored, NaN or not a number.
+
+    A size beyond 1e100 is not a number either: no metric gives it, and sums of it overflow.
+    """
     value = (record.get("scores") or {}).get(metric)
-    if isinstance(value, int | float) and math.isfinite(value):
+    if isinstance(value, int | float) and abs(value) <= LARGEST_SCORE:
         return float(value)
     return None
 
@@ -315,14 +342,17 @@ def _divergence(lane: Record, base: Record) -> int | None:
 
 
 def _seconds(record: Record) -> float:
-    """Seconds of a request, 0.0 for anything that is not a finite positive number."""
-    value = record.get("seconds")
-    return value if isinstance(value, int | float) and math.isfinite(value) and value > 0 else 0.0
+    """Seconds of a request, 0.0 for anything that is not a valid time."""
+    return _time(record, "seconds") or 0.0
 
 
 def _ttft(record: Record) -> float | None:
-    value = record.get("ttft_s")
-    if isinstance(value, int | float) and math.isfinite(value) and value > 0:
+    return _time(record, "ttft_s")
+
+
+def _time(record: Record, field: str) -> float | None:
+    value = record.get(field)
+    if isinstance(value, int | float) and SHORTEST <= value <= LONGEST:
         return float(value)
     return None
 

@@ -34,6 +34,8 @@ FEWEST_FOR_BOOTSTRAP = 8  # with fewer, resamples of few values reach absurd lim
 LEAST_SE = 0.1
 # Relative differences below this are float noise, not spread.
 NO_SPREAD = 1e-12
+# No figure is of a size below this, or above its inverse: squares and quotients stay in range.
+TINY = 1e-100
 # Values in one block of resamples (8 bytes each): memory stays bounded however many documents.
 BLOCK = 500_000
 
@@ -99,6 +101,25 @@ def mcnemar(lane: Sequence[float], base: Sequence[float]) -> float | None:
     return float(stats.binomtest(gained, gained + lost, 0.5).pvalue)
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P values adjusted for their number, in the order given: Holm's step-down procedure.
+
+    The i-th smallest of m is multiplied by m - i + 1, then raised to the largest before it and
+    cut at 1. Rejecting those at or below 0.05 keeps the chance of any false rejection at 5%,
+    however the tests depend on each other. Holm 1979, Scandinavian Journal of Statistics 6.
+
+    Raises:
+        ValueError: a value is not from 0 to 1.
+    """
+    if wrong := [p for p in p_values if not 0 <= p <= 1]:
+        raise ValueError(f"a p value must be from 0 to 1, not {wrong[0]}")
+    adjusted, least = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        least = max(least, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = least
+    return adjusted
+
+
 def mean_interval(values: Sequence[float]) -> Interval | None:
     """Student's t interval for a mean of graded scores; None for n < 2 or equal values."""
     x = _finite(values)
@@ -158,7 +179,7 @@ def _studentised(u: Floats, v: Floats, error: float) -> Interval:
     for block in range(math.ceil(DRAWS / rows)):
         counts = _resamples(n, block, min(rows, DRAWS - block * rows))
         mu, mv, uu, uv, vv = (counts @ columns).T
-        whole, lost = (mu > 0) & (mv > 0), mv < mu
+        whole, lost = (mu > TINY) & (mv > TINY), mv < mu
         mu, mv = np.where(whole, mu, 1.0), np.where(whole, mv, 1.0)
         squares = np.maximum(vv / mv**2 - 2 * uv / (mu * mv) + uu / mu**2, 0.0)
         errors = np.maximum(np.sqrt(squares / (n - 1)), LEAST_SE * error)
@@ -197,8 +218,10 @@ def _wilson(k: float, n: int, z: float) -> Interval:
 
 
 def _finite(values: Sequence[float]) -> Floats | None:
-    array = np.asarray(values, dtype=np.float64)
-    return array if array.size and bool(np.isfinite(array).all()) else None
+    """The values, None where there is none or one is too large; tiny ones count as 0."""
+    array = np.array(values, dtype=np.float64)
+    array[np.abs(array) < TINY] = 0.0
+    return array if array.size and bool((np.abs(array) <= 1 / TINY).all()) else None
 
 
 def _same_length(left: Sequence[float], right: Sequence[float]) -> int:

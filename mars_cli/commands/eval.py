@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import os
@@ -144,7 +145,18 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     is_flag=True,
     help="Run code from the model to score it, in a sandbox.",
 )
+@click.option(
+    "--fidelity/--no-fidelity",
+    default=True,
+    show_default=True,
+    help="Have the plain target re-score every answer: does each token follow the rule?",
+)
 @click.option("--out", metavar="DIR", help="Run directory; the same again resumes it.")
+@click.option(
+    "--baseline",
+    metavar="RUN",
+    help="An earlier run directory to take the answers of `ar`, and of the same strict lane, from.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 def command(**options: Any) -> None:
     """Decode tasks autoregressively, with strict speculation and with MARS; compare the three.
@@ -185,15 +197,20 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
     _quiet()
     options["rules"] = rules_of(options["theta"], options["rule"])
     from mars_cli.assets import resolve_weights
+    from mars_cli.evaluation.baseline import check_plan, open_baseline, settle
     from mars_cli.evaluation.evaluate import evaluate
     from mars_cli.runs.provenance import environment
     from mars_cli.runs.run import Run, check_folder
     from mars_cli.scoring import sandbox
 
     config = _configure(options)
-    plan = _plan(options, config)
+    given = options["baseline"]
+    baseline = None if given is None else open_baseline(Path(given), out)
+    plan = {**_plan(options, config), "baseline": None if baseline is None else baseline.id}
     check_folder(out, plan)
     tasks = _tasks(options, plan)
+    if baseline is not None:
+        check_plan(baseline, plan, [task.name for task in tasks])
     progress.note(f"mars eval {config.name}: {', '.join(plan['lanes'])} -> {out}")
     for line in _overrides(plan):
         progress.note(line)
@@ -203,6 +220,10 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
     job = _job(options, config, plan, tasks, weights)
     plan["fingerprint"] = job.fingerprint
     check_folder(out, plan)
+    if baseline is not None:
+        baseline = settle(baseline, job, plan)
+        job = dataclasses.replace(job, baseline=baseline)
+        progress.note(f"answers taken from {baseline.folder}: {', '.join(baseline.taken)}")
     facts = environment()
     if options["allow_code_execution"]:
         facts["sandbox"] = list(sandbox.isolation())
@@ -291,8 +312,6 @@ def _engine_args(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]
 
 
 def _check_engine_args(source: str, arguments: dict[str, Any]) -> None:
-    import dataclasses
-
     from vllm.engine.arg_utils import EngineArgs
 
     known = {field.name for field in dataclasses.fields(EngineArgs)}
@@ -401,6 +420,7 @@ def _job(
         repeats=plan["repeats"],
         concurrency=plan["concurrency"],
         samples=samples,
+        fidelity=options["fidelity"],
     )
 
 

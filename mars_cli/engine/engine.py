@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from mars_cli.engine.protocol import EngineSpec, Generation, Request
+from mars_cli.engine.protocol import EngineSpec, Generation, Request, ScoreRequest
 from mars_cli.errors import EngineError
 from mars_cli.verification import plugin
 from mars_cli.verification.spec import RuleSpec
@@ -117,13 +117,14 @@ class Engine:
 
         Leaving the iterator early leaves the engine busy: it can only be stopped then.
         """
-        self._begin("generate", requests, concurrency)
-        while True:
-            kind, value = self._receive()
-            if kind == "done":
-                self._busy = False
-                return
-            yield value
+        yield from self._stream("generate", requests, concurrency)
+
+    def score(self, requests: list[ScoreRequest]) -> Iterator[tuple[str, list[list[float]]]]:
+        """Yield each answer's id and, for each of its tokens, what the target thinks of it.
+
+        Rows hold the fields of `mars_cli.verification.teacher.FIELDS`.
+        """
+        yield from self._stream("score", requests)
 
     def stop(self) -> None:
         """End the process for certain: ask, and kill its group when it does not listen."""
@@ -141,6 +142,15 @@ class Engine:
         self._process = None
         if self._pipe is not None:
             self._pipe.close()
+
+    def _stream(self, method: str, *args: Any) -> Iterator[Any]:
+        self._begin(method, *args)
+        while True:
+            kind, value = self._receive()
+            if kind == "done":
+                self._busy = False
+                return
+            yield value
 
     def _call(self, method: str, *args: Any) -> Any:
         self._begin(method, *args)

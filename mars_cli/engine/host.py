@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from mars_cli.engine.protocol import EngineSpec, Generation, Request
+from mars_cli.engine.protocol import EngineSpec, Generation, Request, ScoreRequest
 from mars_cli.verification.hook import StepSeen
 
 
@@ -110,6 +110,25 @@ class Host:
             # Only now, with the clock read, is there time for what the steps verified.
             for entry, reason in finished:
                 yield self._generation(entry, reason)
+
+    def score(self, requests: list[ScoreRequest]) -> Iterator[tuple[str, list[list[float]]]]:
+        """Re-score each answer with the plain target; yield its id and rows of teacher.FIELDS.
+
+        The prompt is prefilled with all of the answer but its last token: the last position
+        predicts that one.
+        """
+        from vllm import SamplingParams
+
+        for request in requests:
+            prompt: Any = {"prompt_token_ids": [*request.prompt_token_ids, *request.token_ids[:-1]]}
+            params = SamplingParams(temperature=0.0, max_tokens=1, skip_reading_prefix_cache=True)
+            engine_id = self.engine.add_request(request.id, prompt, params)
+            first = len(request.prompt_token_ids) - 1
+            self._rpc("mars_expect", engine_id, first, request.token_ids)
+            while self.engine.has_unfinished_requests():
+                self.engine.step()
+            self._rpc("mars_drain")
+            yield request.id, self._rpc("mars_collect", engine_id)
 
     def _admit(self, request: Request) -> _Live:
         from vllm import SamplingParams

@@ -44,6 +44,15 @@ class Generation:
 
 
 @dataclass(frozen=True)
+class ScoreRequest:
+    """A prompt and the answer to it, which the target re-scores; the answer is not empty."""
+
+    id: str
+    prompt_token_ids: list[int]
+    token_ids: list[int]
+
+
+@dataclass(frozen=True)
 class EngineSpec:
     """All that an engine is started with: vLLM's EngineArgs, and the process's environment."""
 

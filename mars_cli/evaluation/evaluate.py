@@ -15,6 +15,8 @@ from mars_cli.engine.engine import Engine
 from mars_cli.engine.lane import Lane
 from mars_cli.engine.protocol import EngineSpec
 from mars_cli.errors import EngineError, MarsError, UsageError
+from mars_cli.evaluation.baseline import Baseline
+from mars_cli.evaluation.fidelity import obstacle, run_fidelity
 from mars_cli.evaluation.lm import Prompt, Settings
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.quality import run_quality
@@ -45,14 +47,25 @@ class Job:
     repeats: int
     concurrency: int
     samples: int | None = None  # of each document; None for each task's own number
+    baseline: Baseline | None = None  # an earlier run to take answers from, settled
+    fidelity: bool = True
 
-    def identity(self, facts: dict[str, Any]) -> list[Any]:
-        """What every record depends on: model, dtype, engine version and setup."""
-        return [self.config.name, self.fingerprint, _setup(facts)]
+    def identity(self, facts: dict[str, Any], *, drafted: bool = True) -> list[Any]:
+        """What a record depends on: model, dtype, engine version and setup.
+
+        Without `drafted` a draft's weights play no part.
+        """
+        weights = self.fingerprint if drafted else self.fingerprint[:1]
+        return [self.config.name, weights, _setup(facts)]
 
 
 def _setup(facts: dict[str, Any]) -> dict[str, Any]:
     return {key: facts.get(key) for key in ("vllm", "runner", "dtype", "device", "graphs")}
+
+
+def _differing(facts: dict[str, Any], before: dict[str, Any]) -> str | None:
+    """The first key in which an engine is set up otherwise than one before."""
+    return next((key for key, value in _setup(facts).items() if value != before.get(key)), None)
 
 
 def evaluate(
@@ -66,8 +79,11 @@ def evaluate(
     failures = Failures(run, progress)
     with contextlib.ExitStack() as stack:
         engines = _start_engines(job, run, stack, progress, make_engine, failures)
+        _check_baseline(job, engines)
         lanes = [lane for lane in job.lanes if lane.engine_id in engines]
         lanes = _quality(job, run, lanes, engines, progress, failures)
+        if job.fidelity:
+            _fidelity(job, run, lanes, engines, progress, failures)
         if any(lane.draft is None for lane in lanes):
             _speed(job, run, lanes, engines, progress, failures)
     run.manifest["failures"] = failures.found
@@ -147,9 +163,8 @@ def _record_lanes(job: Job, run: Run, engines: dict[str, Engine]) -> None:
         engine = engines.get(lane.engine_id)
         facts = {} if engine is None else {k: v for k, v in engine.facts.items() if k != "pid"}
         before = earlier.get(lane.id) or facts
-        differing = [k for k, v in _setup(facts).items() if facts and v != before.get(k)]
-        if differing:
-            key = differing[0]
+        key = _differing(facts, before) if facts else None
+        if key is not None:
             raise UsageError(
                 f"this run began with {key} {before.get(key)} and the engine now has {facts[key]}",
                 hint="start a new run: the records of the two would not compare",
@@ -157,6 +172,23 @@ def _record_lanes(job: Job, run: Run, engines: dict[str, Engine]) -> None:
         described.append({**lane.describe(), "engine": facts or before})
     run.manifest["lanes"] = described
     run.save()
+
+
+def _check_baseline(job: Job, engines: dict[str, Engine]) -> None:
+    """Refuse answers of engines that are not like ours.
+
+    Raises:
+        UsageError: the earlier run was on another device, vLLM or dtype.
+    """
+    if job.baseline is None:
+        return
+    for lane in job.lanes:
+        if lane.id in job.baseline.taken and lane.engine_id in engines:
+            facts, before = engines[lane.engine_id].facts, job.baseline.facts(lane.id)
+            key = _differing(facts, before)
+            if key is not None:
+                what = key if lane.draft is None else f"{key} of {lane.id}"
+                raise job.baseline.differs(what, before.get(key), facts.get(key))
 
 
 def _quality(
@@ -183,11 +215,12 @@ def _quality(
                     prompts=job.prompts[task.name],
                     tokenizer=job.tokenizer,
                     settings=job.settings,
-                    identity=job.identity(engine.facts),
+                    identity=job.identity(engine.facts, drafted=lane.draft is not None),
                     limit=job.limits[task.name],
                     samples=job.samples,
                     concurrency=job.concurrency,
                     progress=progress,
+                    earlier=job.baseline.records(task.name, lane.id) if job.baseline else (),
                 )
             except EngineError as error:
                 dead.add(lane.engine_id)
@@ -196,6 +229,38 @@ def _quality(
             except Exception as error:
                 failures.note("quality", task.name, [lane.id], error)
     return [lane for lane in lanes if lane.engine_id not in dead]
+
+
+def _fidelity(
+    job: Job,
+    run: Run,
+    lanes: list[Lane],
+    engines: dict[str, Engine],
+    progress: Progress,
+    failures: Failures,
+) -> None:
+    """The plain target re-scores what every lane answered, where that means something."""
+    plain = next((lane for lane in lanes if lane.draft is None), None)
+    if plain is None:
+        return
+    target = engines[plain.engine_id]
+    for task, prompts in job.prompts.items():
+        if obstacle(prompts) is None:
+            for lane in lanes:
+                try:
+                    run_fidelity(
+                        run,
+                        task,
+                        lane,
+                        target,
+                        prompts,
+                        identity=job.identity(target.facts, drafted=False),
+                        progress=progress,
+                    )
+                except EngineError as error:
+                    lanes.remove(plain)  # nothing is left to time the others against
+                    failures.note("fidelity", None, [plain.id], error)
+                    return
 
 
 def _speed(
@@ -244,6 +309,8 @@ def write_results(job: Job, run: Run) -> dict[str, Any]:
             directions=task.directions,
             sampled=any(prompt.temperature > 0 for prompt in job.prompts[task.name]),
             samples=job.samples,
+            fidelity={lane: list(read_records(run.fidelity(task.name, lane))) for lane in lane_ids},
+            fidelity_obstacle=obstacle(job.prompts[task.name]),
         )
         for task in job.tasks
     }
@@ -269,6 +336,10 @@ def _notes(job: Job, run: Run, task: Task) -> list[str]:
         if failure["task"] in (None, task.name)
     ]
     prompts = [prompt for prompt in job.prompts[task.name] if prompt.sample == 0]
+    for lane in job.lanes:
+        records = read_records(run.quality(task.name, lane.id))
+        for earlier in dict.fromkeys(record["from"] for record in records if "from" in record):
+            notes.append(f"{lane.id}: answers taken from run {earlier}")
     cut = sum(prompt.truncated for prompt in prompts)
     if cut:
         notes.append(f"{cut} of {len(prompts)} prompts were cut from the left to fit the context")

@@ -23,7 +23,7 @@ from mars_cli.errors import MarsError, UsageError
 from mars_cli.evaluation.lm import MarsLM, Prompt, Settings
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.tasks import Task
-from mars_cli.runs.files import Record, read_records, write_records
+from mars_cli.runs.files import Record, append_record, read_records, write_records
 from mars_cli.runs.provenance import digest
 from mars_cli.runs.run import Run
 
@@ -94,11 +94,13 @@ def run_quality(
     samples: int | None,
     concurrency: int,
     progress: Progress,
+    earlier: Iterable[Record] = (),
 ) -> None:
     """Generate what is not recorded yet, then score everything.
 
     `prompts` are those of `prepare_prompts`, with the same settings, limit and samples.
     `identity` is JSON-able: what a record depends on besides lane, prompt, document and sample.
+    `earlier` are another run's records: those whose keys this run needs are copied, not generated.
 
     Raises:
         EngineError: the engine died; what had finished is recorded.
@@ -108,6 +110,10 @@ def run_quality(
     record_prompts(run, task.name, prompts)
     keys = {record_key(identity, lane, prompt): prompt for prompt in prompts}
     done = {record["key"]: record["text"] for record in read_records(path)}
+    for record in earlier:
+        if record["key"] in keys and record["key"] not in done:
+            append_record(path, record)
+            done[record["key"]] = record["text"]
     missing = {key: prompt for key, prompt in keys.items() if key not in done}
     label = f"quality {task.name} {lane.id}"
     with progress.phase(label, len(keys), len(keys) - len(missing)) as step:

@@ -9,9 +9,14 @@ from typing import Any
 
 from mars_cli.report import numbers
 from mars_cli.report.table import (
+    LOSS,
     RECOVERY_NOTES,
     documents_text,
+    fidelity_lines,
+    has_loss,
     is_noise,
+    loss_legend,
+    loss_words,
     noise_line,
     overall_lines,
     pass_lines,
@@ -19,15 +24,16 @@ from mars_cli.report.table import (
 )
 
 COLUMNS = (
-    *("lane", "score", "recovery", "McNemar p", "tau", "speedup", "decode", "wall"),
-    *("tok/s", "relaxed/100", "= ar", "truncated"),
+    *("lane", "score", "recovery", LOSS, "McNemar p", "Holm p", "tau", "speedup", "decode"),
+    *("wall", "tok/s", "relaxed/100", "= ar", "truncated"),
 )
-LANE_FIELDS = ("rule", "draft", "k", "theta", "temperature", "seed")
+LANE_FIELDS = ("rule", "draft", "k", "temperature", "seed")
 KEY = (
     "Recovery: score as a share of ar's. Tau: delivered tokens per step. Speedup: mean tokens/s of "
     "the prompts against ar's, end to end; decode: after the first token; wall: time for the same "
     "prompts. Relaxed/100: relaxed tokens in 100. = ar: outputs with ar's very tokens. Brackets: "
-    "95% intervals. ~: the interval overlaps the A/A noise."
+    "95% intervals. ~: the interval overlaps the A/A noise. Holm p: McNemar's p adjusted for all "
+    "lanes and tasks of this run; a large p is no sign that a lane is safe."
 )
 
 
@@ -44,11 +50,16 @@ def markdown(results: Mapping[str, Any]) -> str:
     if len(results["tasks"]) > 1:
         lines += ["", "## Overall", ""]
         lines += [f"- {text(line)}" for line in overall_lines(results)]
-    lines += ["", text(KEY), "", "## Lanes", ""]
+    key = [KEY, *([loss_legend(results)] if has_loss(results["tasks"]) else [])]
+    lines += ["", text(" ".join(key)), "", "## Lanes", ""]
     lines += _table(
-        ("lane", *LANE_FIELDS),
+        ("lane", *LANE_FIELDS, "parameters"),
         [
-            (code(lane["id"]), *(_plain(lane.get(name)) for name in LANE_FIELDS))
+            (
+                code(lane["id"]),
+                *(_plain(lane.get(name)) for name in LANE_FIELDS),
+                text(_parameters(lane)),
+            )
             for lane in results["lanes"]
         ],
     )
@@ -56,6 +67,12 @@ def markdown(results: Mapping[str, Any]) -> str:
         lines += ["", f"## {title}", ""]
         lines += [f"- {text(name)}: {code(value)}" for name, value in _flat(facts_of)]
     return "\n".join(lines) + "\n"
+
+
+def _parameters(lane: Mapping[str, Any]) -> str:
+    found = [f"{name}={value:g}" for name, value in (lane.get("parameters") or {}).items()]
+    found += ["protect-stop"] if lane.get("protect_stop") else []
+    return ", ".join(found) or numbers.NULL
 
 
 def text(value: Any) -> str:
@@ -82,7 +99,8 @@ def _task(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[
     yield from _table(COLUMNS, rows)
     yield ""
     yield f"- {text(noise_line(noise))}"
-    yield from (f"- {text(line)}" for line in [*pass_lines(task), *task_notes(task)])
+    lines = [*pass_lines(task), *fidelity_lines(task), *task_notes(task)]
+    yield from (f"- {text(line)}" for line in lines)
 
 
 def _row(lane: str, found: Mapping[str, Any]) -> Sequence[str]:
@@ -100,7 +118,9 @@ def _row(lane: str, found: Mapping[str, Any]) -> Sequence[str]:
         code(lane),
         _with(numbers.score(found["score"]), found["score_ci"], 3),
         recovery,
+        " ".join(loss_words(found)),
         numbers.p_value(found["p_value"]),
+        numbers.p_value(found.get("p_value_holm")),
         numbers.number(found["acceptance_length"]),
         *speedups,
         numbers.rate(found["tokens_per_s"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,11 @@ def share(value: float | None) -> str:
 def percent(value: float | None) -> str:
     """A figure that is in percent already (recovery): 98.7%."""
     return NULL if value is None else f"{_trim(value, 1)}%"
+
+
+def at_most(value: float | None) -> str:
+    """An upper limit that is in percent already, rounded up so that it stays one: 2.04 is 2.1%."""
+    return NULL if value is None else percent(math.ceil(round(10 * value, 6)) / 10)
 
 
 def ratio(value: float | None) -> str:

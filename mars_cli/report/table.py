@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
@@ -11,14 +12,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mars_cli.analysis.compare import BASELINE
+from mars_cli.analysis.metrics import BASELINE
 from mars_cli.report import numbers
 
-# From this width an interval stands beside its figure, below it underneath.
-BESIDE_FROM = 96
-NARROWEST = 40
-NOISE_MARK = "~"
-COLUMNS = ("lane", "score", "recovery", "tau", "speedup", "tok/s")
+NARROWEST, NARROWEST_LANE = 40, 8
+NOISE_MARK, SAFE = "~", "safe"
+LANE, LOSS, SPEEDUP = "lane", "loss ≤", "speedup"
+COLUMNS = (LANE, "score", "recovery", LOSS, "tau", SPEEDUP, "tok/s")
+INDENT, HANGING = "  ", "    "
 GAP = 2
 RECOVERY_NOTES = {
     "low_base": "low base",
@@ -30,24 +31,19 @@ LEGEND = (
     "tau: acceptance length, delivered tokens per step. Brackets: 95% intervals over documents."
 )
 NOISE_LEGEND = f"{NOISE_MARK} the interval overlaps the A/A noise: no difference is shown."
-Row = tuple[str, ...]
+Row = Mapping[str, str]  # a lane's cells under their titles
 
 
 def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
     """Render `results.json` as one block a task (lanes, noise floor, notes), then the totals.
 
-    `width` is in terminal columns; from 96 on an interval stands beside its figure, below that
-    underneath. Lane, task and model names are text: markup and control characters in them are
-    shown, not obeyed.
+    `width` is in terminal columns; an interval stands beside its figure where all of them fit so,
+    else underneath. Lane, task and model names are text: markup and control characters in them
+    are shown, not obeyed.
     """
     width = max(width, NARROWEST)
-    beside = width >= BESIDE_FROM
     tasks: Mapping[str, Any] = results["tasks"]
-    rows = {
-        name: [lane_row(lane, found, beside=beside) for lane, found in task["lanes"].items()]
-        for name, task in tasks.items()
-    }
-    widths = _widths([row for found in rows.values() for row in found], width)
+    rows, widths = _layout(tasks, width)
     parts: list[RenderableType] = [
         Text(f"beside the draft, {numbers.printable(line)}", style="yellow")
         for line in results.get("engine_differences", [])
@@ -60,7 +56,7 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
         parts.append(
             Padding(Text(noise_line(results["noise"].get(name)), style="cyan"), (0, 0, 0, 2))
         )
-        parts.extend(_bullets([*pass_lines(task), *task_notes(task)]))
+        parts.extend(_bullets([*pass_lines(task), *fidelity_lines(task), *task_notes(task)]))
     if not tasks:
         parts.append(Text("No task has results."))
     if len(tasks) > 1:
@@ -69,6 +65,8 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
         parts.extend(_bullets(overall_lines(results)))
     parts.append(Text())
     legend = [LEGEND]
+    if LOSS in widths:
+        legend.append(loss_legend(results))
     if any(is_noise(found) for task in tasks.values() for found in task["lanes"].values()):
         legend.append(NOISE_LEGEND)
     legend.extend(map(numbers.printable, results.get("notes", [])))
@@ -77,18 +75,22 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
 
 
 def lane_row(lane: str, found: Mapping[str, Any], *, beside: bool) -> Row:
-    """One lane's cells in the order of COLUMNS; an interval after a space or on a second line."""
+    """One lane's cells; what goes with a figure stands after a space or on a second line."""
     between = " " if beside else "\n"
     speedup = numbers.ratio(found["speedup"])
     speedup += _after(between, numbers.interval(found["speedup_ci"]))
-    return (
+    loss = loss_words(found)
+    cells = (
         numbers.printable(lane),
         numbers.score(found["score"]),
         _recovery(found, between),
+        # Beside a figure the word comes first: figures line up at the right.
+        " ".join(reversed(loss)) if beside else "\n".join(loss),
         numbers.number(found["acceptance_length"]),
         f"{speedup} {NOISE_MARK}" if is_noise(found) else speedup,
         numbers.rate(found["tokens_per_s"]),
     )
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def _recovery(found: Mapping[str, Any], between: str) -> str:
@@ -97,6 +99,29 @@ def _recovery(found: Mapping[str, Any], between: str) -> str:
         note = RECOVERY_NOTES.get(found["recovery_note"], found["recovery_note"])
         text = f"{numbers.NULL} {numbers.printable(note)}"
     return text + _after(between, numbers.interval(found["recovery_ci"], 1))
+
+
+def loss_words(found: Mapping[str, Any]) -> list[str]:
+    """The largest loss that the data do not exclude, and the word "safe" where it is."""
+    return [numbers.at_most(found.get("largest_loss")), *([SAFE] if found.get("safe") else [])]
+
+
+def has_loss(tasks: Mapping[str, Any]) -> bool:
+    """Whether any lane has a largest loss."""
+    return any(
+        found.get("largest_loss") is not None
+        for task in tasks.values()
+        for found in task["lanes"].values()
+    )
+
+
+def loss_legend(results: Mapping[str, Any]) -> str:
+    """What the largest loss is, and when a lane is called safe."""
+    most = f"{100 - results['safe_recovery']:.4g}"
+    return (
+        f"{LOSS}: the largest loss of recovery, in % points, that the data do not exclude; "
+        f"{SAFE}: at most {most}."
+    )
 
 
 def is_noise(found: Mapping[str, Any]) -> bool:
@@ -133,6 +158,24 @@ def pass_lines(task: Mapping[str, Any]) -> Iterator[str]:
                 text += f", recovery {_recovery(values, between=' ')}"
             figures.append(text)
         yield numbers.printable(f"{name}: {'; '.join(figures)}")
+
+
+def fidelity_lines(task: Mapping[str, Any]) -> Iterator[str]:
+    """One line a lane whose answers were re-scored: second choices, violations, likelihood."""
+    for lane, found in task["lanes"].items():
+        checked = found.get("fidelity") or {}
+        if lane == BASELINE or checked.get("violations") is None:
+            continue
+        second, wrong = checked["rank2_share"], checked["violations"]
+        line = (
+            f"fidelity of {lane}: {numbers.share(second)} of tokens are the target's second "
+            f"choice, {numbers.count(wrong)} none that the rule allows"
+        )
+        if checked["nll_delta"] is not None:
+            ends = numbers.interval(checked["nll_delta_ci"], 3)
+            line += f"; {checked['nll_delta']:+.3f} nats a token against ar"
+            line += _after(" ", ends)
+        yield numbers.printable(line)
 
 
 def task_notes(task: Mapping[str, Any]) -> list[str]:
@@ -185,36 +228,60 @@ def _heading(name: str, task: Mapping[str, Any]) -> Text:
     return text
 
 
-def _block(task: Mapping[str, Any], rows: list[Row], widths: list[int]) -> Table:
+def _block(task: Mapping[str, Any], rows: list[Row], widths: Mapping[str, int]) -> Table:
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
-    for title, wide in zip(COLUMNS, widths, strict=True):
-        left = title == "lane"
+    for title, wide in widths.items():
+        left = title == LANE
         table.add_column(
-            f"  {title}" if left else title,
+            f"{INDENT}{title}" if left else title,
             width=wide,
             justify="left" if left else "right",
             overflow="fold",
             no_wrap=False,
         )
     for row, found in zip(rows, task["lanes"].values(), strict=True):
-        cells = [Text(cell) for cell in row]
-        cells[0] = Text(f"  {row[0]}")
+        cells = {title: Text(row[title]) for title in widths}
+        cells[LANE] = Text(_indented(row[LANE], widths[LANE]))
         if is_noise(found):
-            cells[4].stylize("dim")
-        table.add_row(*cells)
+            cells[SPEEDUP].stylize("dim")
+        table.add_row(*cells.values())
     return table
 
 
-def _widths(rows: list[Row], width: int) -> list[int]:
-    """Column widths shared by all tasks; lane names fold into what the figures leave."""
-    cells = [COLUMNS, *rows]
-    widths = [
-        max(cell_len(line) for row in cells for line in row[column].split("\n"))
-        for column in range(len(COLUMNS))
-    ]
-    room = width - sum(widths[1:]) - GAP * (len(COLUMNS) - 1)
-    widths[0] = max(8, min(widths[0] + 2, room))
-    return widths
+def _layout(tasks: Mapping[str, Any], width: int) -> tuple[dict[str, list[Row]], dict[str, int]]:
+    """Rows of each task, and the width of each column that is shown, the same for all tasks.
+
+    What goes with a figure stands beside it where that fits without breaking a lane's name, else
+    underneath. The largest loss has a column if any lane has one.
+    """
+    shown = [title for title in COLUMNS if title != LOSS or has_loss(tasks)]
+    for beside in (True, False):
+        rows = {
+            name: [lane_row(lane, found, beside=beside) for lane, found in task["lanes"].items()]
+            for name, task in tasks.items()
+        }
+        every = [row for found in rows.values() for row in found]
+        widths = {title: _widest([title, *(row[title] for row in every)]) for title in shown}
+        widths[LANE] += len(INDENT)
+        spare = width - sum(widths.values()) - GAP * (len(shown) - 1)
+        if spare >= 0:
+            break
+    widths[LANE] = max(NARROWEST_LANE, widths[LANE] + min(spare, 0))
+    return rows, widths
+
+
+def _widest(cells: Sequence[str]) -> int:
+    return max(cell_len(line) for cell in cells for line in cell.split("\n"))
+
+
+def _indented(name: str, width: int) -> str:
+    """A lane's name in lines of `width` columns, broken after a hyphen: no number is cut in two."""
+    lines = [INDENT]
+    for part in re.split(r"(?<=-)(?<!\de-)", name):
+        if cell_len(lines[-1] + part) > width and lines[-1].strip():
+            lines.append(HANGING)
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _bullets(lines: list[str] | Iterator[str]) -> list[RenderableType]:

@@ -2,7 +2,7 @@
 
 outputs/<id>/
   manifest.json      the plan, resolved; environment; lanes; sessions; status
-  records/           prompts, quality, speed: append-only JSON lines
+  records/           prompts, quality, fidelity, speed: append-only JSON lines
   logs/              one file an engine
   results.json  report.md      derived; can be rebuilt from the records at any time
 """
@@ -129,11 +129,15 @@ class Run:
 
     def prompts(self, task: str) -> Path:
         """Where a task's prompts are recorded."""
-        return self.folder / "records" / "prompts" / f"{task}.jsonl"
+        return prompts_path(self.folder, task)
 
     def quality(self, task: str, lane: str) -> Path:
         """Where a lane's quality records of a task are."""
-        return self.folder / "records" / "quality" / task / f"{lane}.jsonl"
+        return quality_path(self.folder, task, lane)
+
+    def fidelity(self, task: str, lane: str) -> Path:
+        """Where a lane's fidelity records of a task are."""
+        return self.folder / "records" / "fidelity" / task / f"{lane}.jsonl"
 
     def speed(self, task: str) -> Path:
         """Where a task's speed records are."""
@@ -148,16 +152,29 @@ class Run:
         write_records(path, records)
 
     def _settle_dead_sessions(self) -> None:
-        """A killed session could not say what it left behind: its records do."""
+        """A killed session could not say what it left behind: its records do.
+
+        Records `from` another run are no session's.
+        """
         found: Counter[int] = Counter()
-        for phase in ("quality", "speed"):
+        for phase in ("quality", "fidelity", "speed"):
             for path in (self.folder / "records" / phase).rglob("*.jsonl"):
-                found.update(record["session"] for record in read_records(path))
+                found.update(r["session"] for r in read_records(path) if "from" not in r)
         for session in self.manifest["sessions"]:
             if session["ended"] is None:
                 session["ended"] = "killed"
                 session["records"] = found[session["number"]]
                 session["in_flight_at_end"] = session["requests_started"] - session["records"]
+
+
+def prompts_path(folder: Path, task: str) -> Path:
+    """Where the run in `folder` records a task's prompts."""
+    return folder / "records" / "prompts" / f"{task}.jsonl"
+
+
+def quality_path(folder: Path, task: str, lane: str) -> Path:
+    """Where the run in `folder` has a lane's quality records of a task."""
+    return folder / "records" / "quality" / task / f"{lane}.jsonl"
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

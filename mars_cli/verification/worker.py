@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from mars_cli.verification import teacher
 from mars_cli.verification.hook import Seam, StepSeen
 from mars_cli.verification.runners import install
 from mars_cli.verification.spec import RuleSpec
+from mars_cli.verification.teacher import Teacher
 
 EXTENSION = "mars_cli.verification.worker.MarsWorkerExtension"
 
@@ -37,11 +39,14 @@ class MarsWorkerExtension:
     # vLLM refuses an extension that has an attribute its worker also has: hence the prefix.
     vllm_config: Any
     mars_seam: Seam
+    mars_teacher: Teacher
 
     def mars_install(self) -> None:
         """Install the seam. Called after the engine has warmed up, so warm-up never counts."""
         self.mars_seam = Seam()
         install_seam(self.mars_seam, self.vllm_config)
+        self.mars_teacher = Teacher()
+        teacher.install(self.mars_teacher, v2=bool(self.vllm_config.use_v2_model_runner))
 
     def mars_set_rule(self, spec: dict[str, Any]) -> None:
         """Verify by this rule (`RuleSpec.describe`) from the next step on."""
@@ -50,6 +55,14 @@ class MarsWorkerExtension:
     def mars_drain(self) -> dict[str, list[StepSeen]]:
         """What was seen since the last drain; see `Seam.drain`."""
         return self.mars_seam.drain()
+
+    def mars_expect(self, request_id: str, first: int, targets: list[int]) -> None:
+        """Re-score what this request's positions predict; see `Teacher.expect`."""
+        self.mars_teacher.expect(request_id, first, targets)
+
+    def mars_collect(self, request_id: str) -> list[list[float]]:
+        """What was found; see `Teacher.collect`."""
+        return self.mars_teacher.collect(request_id)
 
     def mars_cost(self) -> tuple[float, int]:
         """Seconds spent in the seam outside the engine's own sampler, and calls, so far."""

@@ -126,6 +126,29 @@ def test_lengths_and_shares():
     assert metrics.tokens([]) is metrics.truncated_share([]) is metrics.empty_share([]) is None
 
 
+@pytest.mark.parametrize(
+    ("token_ids", "expected"),
+    [
+        ([1, 2, 3, 4, 1, 2, 3, 4], 1 / 5),  # 1234 2341 3412 4123 1234
+        ([7] * 10, 6 / 7),
+        ([1, 2, 3, 4], 0.0),
+        ([1, 2, 3, 9, 1, 2, 3, 8], 0.0),  # three tokens again are no four
+        ([1, 1, 1], None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_repeated_share_worked_by_hand(token_ids, expected):
+    share = metrics.repeated_share({"token_ids": token_ids})
+    assert share == (expected if expected is None else pytest.approx(expected))
+
+
+def test_repetition_is_the_mean_over_the_answers_that_have_one():
+    answers = [{"token_ids": ids} for ids in ([1, 2, 3, 4, 1, 2, 3, 4], [5] * 9, [1, 2], [])]
+    assert metrics.repetition(answers) == pytest.approx((1 / 5 + 5 / 6) / 2)
+    assert metrics.repetition(answers[2:]) is metrics.repetition([]) is None
+
+
 def ids(*token_ids, doc=0, repeat=0):
     return {"doc_id": doc, "repeat": repeat, "token_ids": list(token_ids)}
 
@@ -168,7 +191,7 @@ def test_times_after_and_to_the_first_token():
     assert metrics.ttft_ms([record]) == 500.0
 
 
-@pytest.mark.parametrize("seconds", [math.nan, math.inf, 0.0, -1.0, None])
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, 0.0, -1.0, None, 1e-300, 1e300])
 def test_an_invalid_time_gives_none(seconds):
     record = timed(5, seconds)
     assert metrics.tokens_per_second(record) is None
@@ -194,7 +217,9 @@ def test_a_pair_with_one_invalid_time_leaves_both_sides():
     assert metrics.paired_by_document(pairs, metrics.tokens_per_second) == ([2.0], [1.0])
 
 
-@pytest.mark.parametrize("value", [None, math.nan, math.inf, [True, False], "0.5"])
+@pytest.mark.parametrize(
+    "value", [None, math.nan, math.inf, [True, False], "0.5", 1e101, 10**400, -(10**400)]
+)
 def test_a_score_that_is_no_number_is_no_score(value):
     assert metrics.score({"scores": {"acc,none": value}}, "acc,none") is None
 

@@ -7,6 +7,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mars_cli.analysis import stats
 
@@ -90,6 +92,38 @@ def test_mcnemar_without_discordant_pairs_is_one_and_without_documents_none():
     assert stats.mcnemar([], []) is None
 
 
+@pytest.mark.parametrize(
+    ("p_values", "adjusted"),
+    [
+        # in order 0.005, 0.01, 0.03, 0.04: times 4, 3, 2, 1, and 0.04 raised to the 0.06 before it
+        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
+        ([0.02, 0.02, 0.02], [0.06, 0.06, 0.06]),
+        ([0.6, 0.5], [1.0, 1.0]),
+        ([0.0, 1.0], [0.0, 1.0]),
+        ([0.2], [0.2]),
+        ([], []),
+    ],
+)
+def test_holm_matches_the_steps_worked_by_hand(p_values, adjusted):
+    assert stats.holm(p_values) == pytest.approx(adjusted)
+
+
+@given(st.lists(st.floats(0, 1), max_size=8), st.randoms())
+def test_holm_lies_between_p_and_bonferroni_and_follows_the_order_of_p(p_values, random):
+    adjusted = stats.holm(p_values)
+    for p, q in zip(p_values, adjusted, strict=True):
+        assert p <= q <= min(1.0, p * len(p_values))
+    ranked = sorted(zip(p_values, adjusted, strict=True))
+    assert [q for _, q in ranked] == sorted(adjusted)
+    shuffled = random.sample(range(len(p_values)), len(p_values))
+    assert stats.holm([p_values[i] for i in shuffled]) == [adjusted[i] for i in shuffled]
+
+
+def test_holm_refuses_what_is_no_p_value():
+    with pytest.raises(ValueError, match=r"a p value must be from 0 to 1, not nan"):
+        stats.holm([0.5, math.nan])
+
+
 def test_pairs_that_do_not_align_are_refused():
     with pytest.raises(ValueError, match="align: 1 against 2"):
         stats.log_ratio([1.0], [1.0, 2.0])
@@ -170,6 +204,27 @@ def test_mostly_zero_values_give_finite_ends(n):
     lane, base = [0.0] * (n - 1) + [1.0], [1.0] + [0.0] * (n - 1)
     low, high = stats.log_ratio(lane, base).interval
     assert 0 < low < 1 < high < math.inf
+
+
+ANY = st.one_of(st.floats(), st.sampled_from([0.0, 1.0, 5e-324, 1e-99, 1e99, 1e101]))
+
+
+@given(st.lists(st.tuples(ANY, ANY), max_size=12))
+@settings(deadline=None)
+def test_whatever_the_values_there_is_no_infinity_and_no_warning(pairs):
+    lane, base = ([pair[side] for pair in pairs] for side in (0, 1))
+    found = stats.log_ratio(lane, base)
+    ends = [*(found.interval or ()), *(stats.mean_interval(lane) or ())]
+    assert all(map(math.isfinite, ends))
+    assert found.note if found.value is None else math.isfinite(found.value)
+    assert found.note if found.interval is None else found.interval[0] <= found.value
+
+
+def test_a_resample_of_next_to_nothing_is_one_of_nothing():
+    # Without the last document a resample's mean is so small that its square is 0.
+    lane, base = [1.0] * 9, [1e-99] * 8 + [1.0]
+    low, high = stats.log_ratio(lane, base).interval
+    assert 0 < low < 9 < high < math.inf
 
 
 def test_memory_does_not_grow_with_documents():

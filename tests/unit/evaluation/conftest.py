@@ -8,7 +8,7 @@ import pytest
 
 from mars_cli.config import ModelConfig
 from mars_cli.engine.lane import plan_lanes
-from mars_cli.engine.protocol import EngineSpec, Generation, Request
+from mars_cli.engine.protocol import EngineSpec, Generation, Request, ScoreRequest
 from mars_cli.errors import EngineError
 from mars_cli.evaluation.evaluate import Job
 from mars_cli.evaluation.lm import Settings
@@ -46,6 +46,7 @@ class FakeEngine:
 
     asked: ClassVar[list[tuple[str, str]]] = []
     requests: ClassVar[list[Request]] = []
+    scored: ClassVar[list[tuple[str, ScoreRequest]]] = []
     fail_after: ClassVar[dict[str, int]] = {}
     fail_to_load: ClassVar[set[str]] = set()
 
@@ -95,10 +96,15 @@ class FakeEngine:
                 ttft_s=0.1,
             )
 
+    def score(self, requests: list[ScoreRequest]) -> Iterator[tuple[str, list[list[float]]]]:
+        for request in requests:
+            FakeEngine.scored.append((self.spec.name, request))
+            yield request.id, [[9.0, 9.0, 5.0, 9.1, 0.2, 0.0] for _ in request.token_ids]
+
 
 @pytest.fixture
 def fake() -> type[FakeEngine]:
-    FakeEngine.asked, FakeEngine.requests = [], []
+    FakeEngine.asked, FakeEngine.requests, FakeEngine.scored = [], [], []
     FakeEngine.fail_after, FakeEngine.fail_to_load = {}, set()
     return FakeEngine
 
@@ -133,6 +139,7 @@ def job_for(
     samples: int | None = None,
     temperature: float | None = None,
     seed: int = 0,
+    fidelity: bool = False,
 ) -> Job:
     from transformers import AutoTokenizer
 
@@ -155,6 +162,7 @@ def job_for(
         repeats=2,
         concurrency=4,
         samples=samples,
+        fidelity=fidelity,
     )
 
 

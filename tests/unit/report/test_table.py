@@ -5,14 +5,24 @@ from __future__ import annotations
 
 import copy
 import io
+import re
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 from mars_cli.analysis.compare import build_results
 from mars_cli.report import numbers
 from mars_cli.report.markdown import markdown
-from mars_cli.report.table import noise_line, pass_lines, summary_table, task_notes
+from mars_cli.report.table import (
+    fidelity_lines,
+    noise_line,
+    pass_lines,
+    summary_table,
+    task_notes,
+)
+from tests.unit.analysis.built import LANES, tasks
 
 STRICT, MARS = "strict-ngram-k7", "mars-ngram-k7-t0.9"
 LANE_IDS = ("ar", STRICT, MARS)
@@ -25,6 +35,7 @@ def lane(**figures):
             *("acceptance_length", "speedup", "speedup_ci", "decode_speedup", "decode_speedup_ci"),
             *("wall_speedup", "wall_speedup_ci", "tokens_per_s", "relaxed_per_100_tokens"),
             *("exact_match_ar", "truncated_share", "within_noise"),
+            *("largest_loss", "safe", "p_value_holm"),
         )
     )
     return {**nulls, "notes": [], **figures}
@@ -54,7 +65,9 @@ PRODUCTS = facts(
         STRICT: lane(
             score=0.69,
             recovery=100.0,
-            recovery_ci=[97.25, 102.75],
+            recovery_ci=[98.25, 101.75],
+            largest_loss=1.75,
+            safe=True,
             acceptance_length=1.08,
             speedup=1.03,
             speedup_ci=[0.99, 1.07],
@@ -65,6 +78,10 @@ PRODUCTS = facts(
             score=0.67,
             recovery=97.1,
             recovery_ci=[90.0, 104.76],
+            largest_loss=10.0,
+            safe=False,
+            p_value=0.012,
+            p_value_holm=0.024,
             acceptance_length=1.44,
             speedup=1.22,
             speedup_ci=[1.17, 1.27],
@@ -99,6 +116,7 @@ HUMANEVAL = facts(
 )
 RESULTS = {
     "schema": 1,
+    "safe_recovery": 98.0,
     "run": {"id": "demo", "created": "2026-11-29", "status": "complete"},
     "model": {"id": "smollm2-135m", "revision": None},
     "environment": {"vllm": "0.32.0", "cpu": {"cores": 2}},
@@ -121,17 +139,17 @@ AT_100 = """\
 beside the draft, strict-ngram-k7, mars-ngram-k7-t0.9: async_scheduling is False, with ar True
 
 mars_products · exact_match,none · 100 documents, 8 timed prompts (interleaved)
-  lane                score              recovery   tau               speedup  tok/s
-  ar                  0.690                100.0%  1.00                 1.00x   20.0
-  strict-ngram-k7     0.690  100.0% [97.2, 102.8]  1.08  1.03x [0.99, 1.07] ~   20.6
-  mars-ngram-k7-t0.9  0.670   97.1% [90.0, 104.8]  1.44    1.22x [1.17, 1.27]   24.4
+  lane                score              recovery     loss ≤   tau               speedup  tok/s
+  ar                  0.690                100.0%          –  1.00                 1.00x   20.0
+  strict-ngram-k7     0.690  100.0% [98.2, 101.8]  safe 1.8%  1.08  1.03x [0.99, 1.07] ~   20.6
+  mars-ngram-k7-t0.9  0.670   97.1% [90.0, 104.8]      10.0%  1.44    1.22x [1.17, 1.27]   24.4
   A/A 1.01x [0.97, 1.05] (ar against itself): differences inside are noise
 
 mars_humaneval · exact_match,none · 12 documents, 8 timed prompts (interleaved)
-  lane                score              recovery   tau               speedup  tok/s
-  ar                  0.083            – low base  1.00                 1.00x      –
-  strict-ngram-k7     0.083            – low base  1.50    1.40x [1.30, 1.50]   30.1
-  mars-ngram-k7-t0.9  0.000            – low base  2.44    2.40x [2.10, 2.70]   52.0
+  lane                score              recovery     loss ≤   tau               speedup  tok/s
+  ar                  0.083            – low base          –  1.00                 1.00x      –
+  strict-ngram-k7     0.083            – low base          –  1.50    1.40x [1.30, 1.50]   30.1
+  mars-ngram-k7-t0.9  0.000            – low base          –  2.44    2.40x [2.10, 2.70]   52.0
   noise floor not measured: no prompt was timed twice with ar
   - all lanes: recovery: ar got only 1 of 12 documents right; below 10 no ratio is given
   - mars-ngram-k7-t0.9: 33% of the answers were cut off by the length limit
@@ -140,7 +158,8 @@ overall
   - strict-ngram-k7: speedup 1.20x (geometric mean), recovery 100.0% (mean), tau 1.30 (pooled)
   - mars-ngram-k7-t0.9: speedup 1.71x (geometric mean), recovery 97.1% (mean), tau 1.90 (pooled)
 
-tau: acceptance length, delivered tokens per step. Brackets: 95% intervals over documents. ~ the
+tau: acceptance length, delivered tokens per step. Brackets: 95% intervals over documents. loss ≤:
+the largest loss of recovery, in % points, that the data do not exclude; safe: at most 2. ~ the
 interval overlaps the A/A noise: no difference is shown. Intervals are of this run alone.
 """
 AT_80 = """\
@@ -148,21 +167,21 @@ beside the draft, strict-ngram-k7, mars-ngram-k7-t0.9: async_scheduling is
 False, with ar True
 
 mars_products · exact_match,none · 100 documents, 8 timed prompts (interleaved)
-  lane                score       recovery   tau         speedup  tok/s
-  ar                  0.690         100.0%  1.00           1.00x   20.0
-  strict-ngram-k7     0.690         100.0%  1.08           1.03x   20.6
-                             [97.2, 102.8]        [0.99, 1.07] ~
-  mars-ngram-k7-t0.9  0.670          97.1%  1.44           1.22x   24.4
-                             [90.0, 104.8]          [1.17, 1.27]
+  lane                score       recovery  loss ≤   tau         speedup  tok/s
+  ar                  0.690         100.0%       –  1.00           1.00x   20.0
+  strict-ngram-k7     0.690         100.0%    1.8%  1.08           1.03x   20.6
+                             [98.2, 101.8]    safe        [0.99, 1.07] ~
+  mars-ngram-k7-t0.9  0.670          97.1%   10.0%  1.44           1.22x   24.4
+                             [90.0, 104.8]                  [1.17, 1.27]
   A/A 1.01x [0.97, 1.05] (ar against itself): differences inside are noise
 
 mars_humaneval · exact_match,none · 12 documents, 8 timed prompts (interleaved)
-  lane                score       recovery   tau         speedup  tok/s
-  ar                  0.083     – low base  1.00           1.00x      –
-  strict-ngram-k7     0.083     – low base  1.50           1.40x   30.1
-                                                    [1.30, 1.50]
-  mars-ngram-k7-t0.9  0.000     – low base  2.44           2.40x   52.0
-                                                    [2.10, 2.70]
+  lane                score       recovery  loss ≤   tau         speedup  tok/s
+  ar                  0.083     – low base       –  1.00           1.00x      –
+  strict-ngram-k7     0.083     – low base       –  1.50           1.40x   30.1
+                                                            [1.30, 1.50]
+  mars-ngram-k7-t0.9  0.000     – low base       –  2.44           2.40x   52.0
+                                                            [2.10, 2.70]
   noise floor not measured: no prompt was timed twice with ar
   - all lanes: recovery: ar got only 1 of 12 documents right; below 10 no ratio
     is given
@@ -175,8 +194,9 @@ overall
     tau 1.90 (pooled)
 
 tau: acceptance length, delivered tokens per step. Brackets: 95% intervals over
-documents. ~ the interval overlaps the A/A noise: no difference is shown.
-Intervals are of this run alone.
+documents. loss ≤: the largest loss of recovery, in % points, that the data do
+not exclude; safe: at most 2. ~ the interval overlaps the A/A noise: no
+difference is shown. Intervals are of this run alone.
 """
 
 
@@ -211,6 +231,49 @@ def test_long_names_and_huge_figures_stay_within_the_width():
     results["tasks"]["a_task_with_a_name_" * 9] = task
     for width in (80, 100):
         assert "1.5e+09x" in render(results, width)
+
+
+def test_a_name_that_does_not_fit_is_broken_after_a_hyphen_and_no_number_is_cut():
+    results = copy.deepcopy(RESULTS)
+    lanes = results["tasks"]["mars_products"]["lanes"]
+    lanes["mars-eagle3-k10-t0.905-protect-stop"] = lanes.pop(MARS)
+    lanes["typical-ngram-k7-epsilon=1e-05"] = lanes.pop(STRICT)
+    lines = [line[:20].rstrip() for line in render(results, 80).split("\n")]
+    at = lines.index("  mars-eagle3-k10-")
+    assert lines[at : at + 4] == [
+        "  mars-eagle3-k10-",
+        "    t0.905-protect-",
+        "    stop",
+        "  typical-ngram-k7-",
+    ]
+    assert lines[at + 4] == "    epsilon=1e-05"
+    assert "  mars-eagle3-k10-t0.905-protect-stop  0.670   97.1% [90.0, 104.8]" in render(
+        results, 140
+    )
+
+
+def test_only_a_safe_lane_is_called_safe():
+    for width in (80, 100):
+        text = render(RESULTS, width).split("tau: acceptance length")
+        assert (text[0].count("safe"), text[1].count("safe: at most 2.")) == (1, 1)
+    unsafe = copy.deepcopy(RESULTS)
+    unsafe["tasks"]["mars_products"]["lanes"][STRICT]["safe"] = False
+    assert render(unsafe, 100).count("safe") == markdown(unsafe).count("safe:") == 1
+
+
+def test_without_a_recovery_interval_there_is_no_word_of_loss():
+    results = copy.deepcopy(RESULTS)
+    del results["tasks"]["mars_products"]
+    assert "loss" not in render(results, 80)
+    assert "the largest loss" not in markdown(results)
+
+
+@given(tasks("one"), tasks("two"), st.sampled_from([80, 100, 140]))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_was_recorded_can_be_shown(one, two, width):
+    found = build_results({"id": "x"}, {}, {}, LANES, {"one": one, "two": two})
+    for shown in (render(found, width), markdown(found)):
+        assert not re.search(r"\b(nan|inf|None)\b", shown)
 
 
 def test_a_speedup_inside_the_noise_is_marked_and_explained():
@@ -304,7 +367,11 @@ def test_results_of_no_task_render():
 
 def test_markdown_has_the_tables_notes_lanes_and_environment():
     text = markdown(RESULTS)
-    assert "| `mars-ngram-k7-t0.9` | 0.670 | 97.1% [90.0, 104.8] | – | 1.44 |" in text
+    mars = "| `mars-ngram-k7-t0.9` | 0.670 | 97.1% [90.0, 104.8] | 10.0% | 0.012 | 0.024 | 1.44 |"
+    assert mars in text
+    assert "| 100.0% [98.2, 101.8] | 1.8% safe | – | – | 1.08 |" in text
+    assert "that the data do not exclude; safe: at most 2." in text
+    assert "a large p is no sign that a lane is safe" in text
     assert "1.03x [0.99, 1.07] ~" in text
     assert r"A/A 1.01x \[0.97, 1.05\]" in text
     assert "33% of the answers were cut off" in text
@@ -320,7 +387,7 @@ def test_markdown_rows_have_as_many_cells_as_the_header_whatever_the_names_hold(
     text = markdown(results)
     rows = [line for line in text.split("\n") if line.startswith("| `a\\|b")]
     assert len(rows) == 1
-    assert rows[0].replace("\\|", "").count("|") == 13
+    assert rows[0].replace("\\|", "").count("|") == 15
     assert "## a\\|b\\`c\\\\x0a&lt;script&gt;" in text
     assert r"&lt;b&gt;\*x\*&lt;/b&gt; \| y" in text
 
@@ -330,6 +397,11 @@ def test_markdown_rows_have_as_many_cells_as_the_header_whatever_the_names_hold(
     [
         (numbers.ratio(2.349), "2.35x"),
         (numbers.percent(98.71), "98.7%"),
+        (numbers.at_most(2.0), "2.0%"),
+        (numbers.at_most(2.04), "2.1%"),
+        (numbers.at_most(100 - 97.1), "2.9%"),  # 2.9000000000000057 in binary
+        (numbers.at_most(0.0), "0.0%"),
+        (numbers.at_most(None), numbers.NULL),
         (numbers.share(0.125), "12.5%"),
         (numbers.interval([2.1, 2.6]), "[2.10, 2.60]"),
         (numbers.interval([90.0, 104.76], 1), "[90.0, 104.8]"),
@@ -347,3 +419,26 @@ def test_markdown_rows_have_as_many_cells_as_the_header_whatever_the_names_hold(
 )
 def test_numbers_are_formatted_in_one_way(made, expected):
     assert made == expected
+
+
+def test_fidelity_has_a_line_a_lane_that_was_re_scored() -> None:
+    def lane(**checked: object) -> dict[str, object]:
+        nothing = dict.fromkeys(("rank2_share", "violations", "nll_delta", "nll_delta_ci"))
+        return {"fidelity": {**nothing, **checked}}
+
+    task = {
+        "lanes": {
+            "ar": lane(rank2_share=0.0, violations=0),
+            "strict": lane(),
+            "mars": lane(
+                rank2_share=0.0312, violations=0, nll_delta=0.0214, nll_delta_ci=[0.011, 0.0318]
+            ),
+            "wrong": lane(rank2_share=0.0312, violations=12),
+        }
+    }
+    assert list(fidelity_lines(task)) == [
+        "fidelity of mars: 3.1% of tokens are the target's second choice, 0 none that the rule "
+        "allows; +0.021 nats a token against ar [0.011, 0.032]",
+        "fidelity of wrong: 3.1% of tokens are the target's second choice, 12 none that the rule "
+        "allows",
+    ]

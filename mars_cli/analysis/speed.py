@@ -1,0 +1,153 @@
+"""Speeds of a lane against the baseline's, the noise they stand in, and agreement in tokens.
+
+All from speed records: one request at a time, lanes interleaved prompt by prompt, the baseline
+measured twice (A/A control).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mars_cli.analysis import metrics, stats
+from mars_cli.analysis.metrics import BASELINE, Pair, Record
+
+FARTHEST = 100  # times the repeats made: what lies beyond is not worth a number
+_SPEEDUPS: tuple[tuple[str, Callable[[Record], float | None], bool], ...] = (
+    ("speedup", metrics.tokens_per_second, False),
+    ("decode_speedup", metrics.decode_tokens_per_second, False),
+    ("wall_speedup", metrics.request_seconds, True),
+)
+
+
+def speed_ratio(
+    pairs: Sequence[Pair], figure: Callable[[Record], float | None], *, inverse: bool = False
+) -> stats.Estimate:
+    """Mean over prompts of a lane's figure / the same for the baseline, paired by prompt.
+
+    Repeats are averaged within a prompt first. `inverse` turns the quotient over (times: the sum
+    of the baseline's seconds / the sum of the lane's).
+    """
+    lane, base = metrics.paired_by_document(pairs, figure)
+    return stats.log_ratio(base, lane) if inverse else stats.log_ratio(lane, base)
+
+
+def lane_speeds(
+    speed: Sequence[Record], lane_id: str, noise: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Speedups, speeds and times of a lane, and notes; `noise` is the task's `noise_floor`."""
+    records = timed(speed, lane_id)
+    values: dict[str, Any] = {}
+    missing: dict[str, list[str]] = {}
+    pairs = metrics.pair(records, timed(speed, BASELINE), "repeat")
+    for name, figure, inverse in _SPEEDUPS:
+        found = speed_ratio(pairs, figure, inverse=inverse)
+        if lane_id == BASELINE and found.value is not None:
+            found = stats.Estimate(1.0)  # against itself: 1 by definition
+        values[name], values[f"{name}_ci"] = found.value, found.interval
+        if found.note and records:
+            missing.setdefault(found.note, []).append(name)
+    notes = [f"{', '.join(names)}: {note}" for note, names in missing.items()]
+    values["within_noise"] = within_noise(values["speedup_ci"], noise["aa_ci"])
+    values["tokens_per_s"] = metrics.tokens_per_s(records)
+    values["ttft_ms"] = metrics.ttft_ms(records)
+    values["tpot_ms"] = metrics.tpot_ms(records)
+    if not records:
+        notes.append("speed: not measured for this lane")
+    elif lane_id != BASELINE:
+        rounds = len({record.get("repeat") or 0 for record in records})
+        notes += _noise_notes(noise["aa_ci"], values["speedup"], rounds)
+    return values, notes
+
+
+def within_noise(speedup_ci: Sequence[float] | None, aa_ci: Sequence[float] | None) -> bool | None:
+    """Whether a speedup's interval overlaps the A/A interval, or 1 where there is no control.
+
+    None when the speedup has no interval: then nothing can be said.
+    """
+    if speedup_ci is None:
+        return None
+    low, high = aa_ci or (1.0, 1.0)
+    return speedup_ci[0] <= high and low <= speedup_ci[1]
+
+
+def repeats_needed(repeats: int, noise: float, effect: float) -> int | None:
+    """Repeats, in all, after which the A/A interval would about be narrower than an effect.
+
+    An interval shrinks with the square root of the number of timed rounds, so it takes
+    repeats * (noise / effect)^2 of them, rounded up, and at least one more than there are.
+
+    Args:
+        repeats: how often each prompt was timed, from 1.
+        noise: how far the A/A interval reaches from 1 on the log scale; its half-width where it
+            lies about 1. Off 1 it is more: that offset is noise too, and shrinks alike.
+        effect: absolute log of the speedup.
+
+    Returns:
+        None where that is more than 100 times as many, as for an effect of 0.
+    """
+    if effect <= 0 or (noise / effect) ** 2 > FARTHEST:
+        return None
+    # Float noise must not add a repeat to a whole number of them.
+    return max(repeats + 1, math.ceil(round(repeats * (noise / effect) ** 2, 6)))
+
+
+def noise_floor(speed: Sequence[Record]) -> dict[str, Any]:
+    """The A/A control: the second `ar` measurement of each prompt against the first."""
+    control = timed(speed, BASELINE, control=True)
+    pairs = metrics.pair(control, timed(speed, BASELINE), "repeat")
+    found = speed_ratio(pairs, metrics.tokens_per_second)
+    notes = [] if found.note is None else [f"A/A control: {found.note}"]
+    return {"aa_speedup": found.value, "aa_ci": found.interval, "notes": notes}
+
+
+def _noise_notes(
+    aa_ci: Sequence[float] | None, speedup: float | None, repeats: int
+) -> Iterator[str]:
+    """Says so where the A/A interval is wider than the effect, and what would settle it."""
+    if aa_ci is None or speedup is None or speedup <= 0 or aa_ci[0] <= 0:
+        return
+    noise, effect = max(abs(math.log(end)) for end in aa_ci), abs(math.log(speedup))
+    if noise < effect:
+        return
+    needed = repeats_needed(repeats, noise, effect)
+    if needed is None:
+        remedy = f"it would take more than {FARTHEST} times as many repeats to settle it"
+    else:
+        remedy = f"about {needed} repeats in all (now {repeats}) would settle it"
+    yield f"speed: the A/A interval is wider than the effect; {remedy}"
+
+
+def timed(speed: Iterable[Record], lane_id: str, *, control: bool = False) -> list[Record]:
+    """A lane's speed records; of `ar` those of its second measurement if `control`."""
+    return [r for r in speed if r["lane"] == lane_id and bool(r.get("control")) == control]
+
+
+def agreement(
+    speed: Sequence[Record], lane: Mapping[str, Any], *, sampled: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """Agreement with `ar` in tokens at concurrency 1, and notes; for `ar`, of its control.
+
+    `sampled`: decoded at temperature > 0, so that a strict lane may differ from `ar`.
+    """
+    is_baseline = lane["id"] == BASELINE
+    records = timed(speed, lane["id"], control=is_baseline)
+    pairs = metrics.pair(records, timed(speed, BASELINE), "repeat")
+    match = metrics.exact_match(pairs)
+    differ = sum(
+        1 for lane_record, base in pairs if metrics.exact_match([(lane_record, base)]) == 0
+    )
+    values = {
+        "exact_match_ar": match,
+        "first_divergence_median": metrics.first_divergence_median(pairs),
+    }
+    notes = []
+    if match is None and not is_baseline:
+        notes.append("agreement with ar: no prompt that both lanes answered in the speed phase")
+    if match is not None and match < 1 and not sampled:
+        if is_baseline:
+            notes.append("ar does not repeat itself: its two measurements differ in tokens")
+        elif lane.get("rule") == "strict":
+            notes.append(f"not lossless here: {differ} of {len(pairs)} outputs differ from ar's")
+    return values, notes

@@ -1,0 +1,64 @@
+"""The fidelity phase's orchestration, with the fake engine; the figures: tests/unit/analysis."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mars_cli.commands.progress import on_stderr
+from mars_cli.evaluation.evaluate import Job, evaluate
+from mars_cli.runs.files import read_records
+from mars_cli.runs.run import Run
+
+LANES = ("ar", "strict-ngram-k7", "mars-ngram-k7-t0.9")
+
+
+def run(job: Job, out: Path, fake: Any) -> dict[str, Any]:
+    plan = {"model": {"name": "fake"}, "allow_code_execution": False}
+    with Run(out, plan, {}) as opened:
+        return evaluate(job, opened, on_stderr(), make_engine=fake)
+
+
+def test_the_plain_target_scores_every_answer_of_every_lane_once(
+    make_job: Callable[..., Job], tmp_path: Path, fake: Any
+) -> None:
+    job, out = make_job(fidelity=True), tmp_path / "run"
+    results = run(job, out, fake)
+    assert {engine for engine, _ in fake.scored} == {"ar"}
+    assert len(fake.scored) == 3 * 6
+    prompts = {(p.doc_id, p.sample): p.token_ids for p in job.prompts["echo"]}
+    for lane in LANES:
+        answers = {
+            (r["doc_id"], r["sample"]): r["token_ids"]
+            for r in read_records(out / f"records/quality/echo/{lane}.jsonl")
+        }
+        records = list(read_records(out / f"records/fidelity/echo/{lane}.jsonl"))
+        assert {(r["doc_id"], r["sample"]) for r in records} == set(answers)
+        assert all(len(r["z"]) == len(answers[r["doc_id"], r["sample"]]) for r in records)
+        assert results["tasks"]["echo"]["lanes"][lane]["fidelity"]["violations"] == 0
+    scored = {tuple(r.prompt_token_ids): r for _, r in fake.scored}
+    assert set(scored) == {tuple(ids) for ids in prompts.values()}
+    run(job, out, fake)
+    assert len(fake.scored) == 3 * 6  # nothing again
+    sessions = json.loads((out / "manifest.json").read_text())["sessions"]
+    assert sessions[0]["requests_started"] == sessions[0]["records"]
+    assert sessions[1]["records"] == 0
+
+
+def test_at_temperature_above_zero_it_is_left_out_and_said(
+    make_job: Callable[..., Job], tmp_path: Path, fake: Any
+) -> None:
+    results = run(make_job(fidelity=True, temperature=0.7), tmp_path / "run", fake)
+    assert fake.scored == []
+    found = results["tasks"]["echo"]["lanes"]["mars-ngram-k7-t0.9"]["fidelity"]
+    assert found["violations"] is None
+    assert "temperature > 0" in found["notes"][0]
+
+
+def test_it_can_be_left_out(make_job: Callable[..., Job], tmp_path: Path, fake: Any) -> None:
+    results = run(make_job(fidelity=False), tmp_path / "run", fake)
+    assert fake.scored == []
+    found = results["tasks"]["echo"]["lanes"]["ar"]["fidelity"]
+    assert found["notes"] == ["fidelity: not measured in this run"]
