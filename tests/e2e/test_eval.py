@@ -85,6 +85,18 @@ def test_relaxing_accepts_more(results: dict[str, Any]) -> None:
     assert lanes[STRICT]["relaxed_per_100_tokens"] == 0
 
 
+def test_every_token_follows_its_lanes_rule(results: dict[str, Any]) -> None:
+    for task in results["tasks"].values():
+        for lane in LANES:
+            checked = task["lanes"][lane]["fidelity"]
+            assert checked["violations"] == 0
+            assert checked["tokens"] == task["lanes"][lane]["tokens"]
+        strict, relaxed = (task["lanes"][lane] for lane in (STRICT, RELAXED))
+        assert strict["fidelity"]["rank1_share"] >= 0.99  # near ties fall either way
+        second = 100 * relaxed["fidelity"]["rank2_share"]
+        assert second == pytest.approx(relaxed["relaxed_per_100_tokens"], abs=0.5)
+
+
 def test_every_record_was_scored(run: tuple[Path, Any], results: dict[str, Any]) -> None:
     for task, found in results["tasks"].items():
         for lane in LANES:

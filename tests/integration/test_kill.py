@@ -35,7 +35,7 @@ def command(checkpoint: Path, out: Path) -> list[str]:
 def rows(out: Path) -> list[dict[str, Any]]:
     """Whole records; a torn last line is none."""
     found = []
-    for kind in ("quality", "speed"):
+    for kind in ("quality", "fidelity", "speed"):
         for path in (out / "records" / kind).rglob("*.jsonl"):
             lines = path.read_text().split("\n")[:-1]
             found += [{**json.loads(line), "kind": kind} for line in lines]
@@ -113,9 +113,12 @@ def test_stopped_run_loses_and_repeats_nothing_and_leaves_no_engine(
     assert finished.returncode == 0, finished.stderr
     final = rows(out)
     keys = [row["key"] for row in final]
-    assert len(keys) == len(set(keys)) == LANES * LIMIT + SPEED_PROMPTS * REPEATS * (LANES + 1)
-    kept = {row["key"]: row["token_ids"] for row in final}
-    assert all(kept[row["key"]] == row["token_ids"] for row in survived)
+    expected = 2 * LANES * LIMIT + SPEED_PROMPTS * REPEATS * (LANES + 1)
+    assert len(keys) == len(set(keys)) == expected
+    kept = {row["key"]: row for row in final}
+    for row in survived:
+        for what in ("token_ids", "z"):
+            assert kept[row["key"]].get(what) == row.get(what)
 
     sessions = json.loads((out / "manifest.json").read_text())["sessions"]
     assert [session["ended"] == "killed" for session in sessions] == [True, False, True, False]
