@@ -53,7 +53,7 @@ def acceptance_length(records: Iterable[Record]) -> float | None:
 
     (sum of tokens - those of each request's first output) / (number of later outputs that
     delivered tokens). A request with a single output, or none, adds nothing to either sum.
-    MARS paper (arXiv 2601.15498), section 4, for any draft; 1.0 for plain decoding.
+    1.0 for plain decoding. How others count what they call so: docs/metrics.md.
     """
     return _ratio(*later_outputs(records))
 
@@ -84,8 +84,8 @@ def draft_acceptance_rate(records: Iterable[Record]) -> float | None:
 def acceptance_per_position(records: Iterable[Record]) -> list[float] | None:
     """For j = 0, 1, ...: of the steps that drafted at least j + 1 tokens, the share accepting > j.
 
-    Unconditional on earlier positions, as in vLLM's per-position log; its length is the longest
-    draft seen.
+    Unconditional on earlier positions; its length is the longest draft seen. vLLM's log divides
+    by all drafts, so that it differs where drafts differ in length.
     """
     steps = [(drafted, accepted) for drafted, accepted, _ in _drafted_steps(records)]
     if not steps:
