@@ -245,7 +245,8 @@ def _task_notes(task: TaskInput, noise: Mapping[str, Any]) -> list[str]:
     notes = []
     prompts = len({record["doc_id"] for record in task.speed})
     if 0 < prompts < FEWEST_SPEED_PROMPTS:
-        notes.append(f"speed: only {prompts} prompts were timed; intervals need more")
+        timed_ones = "1 prompt was" if prompts == 1 else f"{prompts} prompts were"
+        notes.append(f"speed: only {timed_ones} timed; intervals need more")
     if task.speed_mode == "sequential":
         notes.append("speed: lanes ran one after another (sequential), not interleaved")
     if task.speed:

@@ -171,8 +171,12 @@ def command(**options: Any) -> None:
     try:
         status, results = _evaluate(options, out, progress)
     except KeyboardInterrupt:
-        click.echo("interrupted: what was recorded is saved", err=True)
-        if (out / "manifest.json").exists():
+        begun = (out / "manifest.json").exists()
+        click.echo(
+            "interrupted: " + ("what was recorded is saved" if begun else "nothing had begun"),
+            err=True,
+        )
+        if begun:
             click.echo(f"resume with: {_resume(out)}", err=True)
         sys.exit(INTERRUPTED)
     _show(results, out, as_json=options["as_json"])
@@ -194,6 +198,12 @@ def _quiet() -> None:
 def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, dict[str, Any]]:
     """Check everything, then run; nothing is written before all checks have passed."""
     require_engine()
+    if (options["samples"] or 1) > 1 and options["temperature"] == 0:
+        raise UsageError(
+            f"--samples {options['samples']}: all samples of a document would be equal at "
+            "--temperature 0",
+            hint="--temperature 1",
+        )
     _quiet()
     options["rules"] = rules_of(options["theta"], options["rule"])
     from mars_cli.assets import resolve_weights

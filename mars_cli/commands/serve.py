@@ -13,6 +13,8 @@ import click
 
 from mars_cli.commands.eval import DEFAULT_MODEL, require_engine, rules_of
 from mars_cli.errors import UsageError
+from mars_cli.verification import plugin
+from mars_cli.verification.spec import RuleSpec
 
 CPU_REQUESTS = 16  # side by side, that the cache on a CPU is made for
 
@@ -40,11 +42,12 @@ def command(**options: Any) -> None:
     extra_body={"vllm_xargs": {"mars_theta": 0.95}}, or "mars_rule".
     """
     require_engine()
-    rules = rules_of(options["theta"], options["rule"])
+    _check_vllm_options(options["vllm_options"])
+    rules = _rules(options)
     if len(set(rules)) > 1:
         raise UsageError(
-            "--theta, --rule: a server has one rule",
-            hint="requests may ask for others by vllm_xargs",
+            f"--theta, --rule: a server has one rule, not {len(set(rules))}",
+            hint="give one; requests may ask for others by vllm_xargs",
         )
     environment = {"MARS_RULE": str(rules[0])}
     plugins = os.environ.get("VLLM_PLUGINS")
@@ -59,6 +62,33 @@ def command(**options: Any) -> None:
     os.environ.update(environment)
     # This process becomes the server: signals and its exit code are its own.
     os.execv(sys.executable, [sys.executable, *arguments])
+
+
+def _rules(options: dict[str, Any]) -> list[RuleSpec]:
+    """Those of the command line; without any, that of the plugin's own variables."""
+    if not options["theta"] and not options["rule"]:
+        try:
+            spec = plugin.requested(os.environ)
+        except ValueError as error:
+            raise UsageError(str(error), hint="unset it, or give --theta or --rule") from None
+        if spec is not None:
+            return [spec]
+    return rules_of(options["theta"], options["rule"])
+
+
+def _check_vllm_options(given: tuple[str, ...]) -> None:
+    if given and not given[0].startswith("-"):
+        raise UsageError(
+            f"{given[0]}: `mars serve` takes no such argument",
+            hint="the model is --model NAME; vLLM's options stand after --: -- --port 8000",
+        )
+    for option in given:
+        name = option.partition("=")[0]
+        if name in _OURS:
+            raise UsageError(f"{name}: is set by mars itself", hint=f"use {_OURS[name]}")
+
+
+_OURS = {"--model": "--model before the --", "--speculative-config": "--draft and --k"}
 
 
 def _arguments(options: dict[str, Any]) -> list[str]:

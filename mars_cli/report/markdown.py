@@ -31,7 +31,8 @@ LANE_FIELDS = ("rule", "draft", "k", "temperature", "seed")
 KEY = (
     "Recovery: score as a share of ar's. Tau: delivered tokens per step. Speedup: mean tokens/s of "
     "the prompts against ar's, end to end; decode: after the first token; wall: time for the same "
-    "prompts. Relaxed/100: relaxed tokens in 100. = ar: outputs with ar's very tokens. Brackets: "
+    "prompts. Relaxed/100: relaxed tokens in 100. = ar: timed outputs with ar's very tokens. "
+    "Brackets: "
     "95% intervals. ~: the interval overlaps the A/A noise. Holm p: McNemar's p adjusted for all "
     "lanes and tasks of this run; a large p is no sign that a lane is safe."
 )
@@ -92,7 +93,7 @@ def _task(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[
     better = "higher" if task["higher_is_better"] else "lower"
     yield (
         f"{code(task['metric'])} ({better} is better), {documents_text(task)}; "
-        f"{task['n_speed']} timed prompts, {text(task['speed_mode'])}."
+        f"{numbers.counted(task['n_speed'], 'timed prompt')}, {text(task['speed_mode'])}."
     )
     yield ""
     rows = [_row(lane, found) for lane, found in task["lanes"].items()]

@@ -20,6 +20,11 @@ def count(value: int | None) -> str:
     return NULL if value is None else f"{value:,}"
 
 
+def counted(value: int, what: str) -> str:
+    """How many of what: 1 document, 12 documents."""
+    return f"{value} {what}" if value == 1 else f"{value} {what}s"
+
+
 def score(value: float | None) -> str:
     """A score: three decimals up to 1 (0.250), fewer above (27.3)."""
     if value is None:

@@ -209,7 +209,7 @@ def overall_lines(results: Mapping[str, Any]) -> Iterator[str]:
 def task_title(name: str, task: Mapping[str, Any]) -> str:
     """Task name, primary metric, and how many documents and timed prompts stand behind it."""
     direction = "" if task["higher_is_better"] else " (lower is better)"
-    speed = f"{task['n_speed']} timed prompts ({task['speed_mode']})"
+    speed = f"{numbers.counted(task['n_speed'], 'timed prompt')} ({task['speed_mode']})"
     return numbers.printable(
         f"{name} · {task['metric']}{direction} · {documents_text(task)}, {speed}"
     )
@@ -218,7 +218,8 @@ def task_title(name: str, task: Mapping[str, Any]) -> str:
 def documents_text(task: Mapping[str, Any]) -> str:
     """Such as "12 documents", or with --samples 4 "12 documents, 4 samples each"."""
     samples = task.get("samples") or 1
-    return f"{task['n']} documents" + (f", {samples} samples each" if samples > 1 else "")
+    documents = numbers.counted(task["n"], "document")
+    return documents + (f", {samples} samples each" if samples > 1 else "")
 
 
 def _heading(name: str, task: Mapping[str, Any]) -> Text:

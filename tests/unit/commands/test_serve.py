@@ -50,6 +50,17 @@ def test_the_server_gets_the_model_its_draft_the_rule_and_the_users_own_options(
     assert '"num_speculative_tokens": 3' in dry_run(yaml, "--k", "3")
 
 
+def test_the_variables_of_the_plugin_hold_where_no_rule_is_given(
+    tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MARS_RULE", "topk:k=3")
+    assert "MARS_RULE=topk:k=3 " in dry_run(tiny_checkpoint)
+    assert "MARS_RULE=mars:theta=0.8 " in dry_run(tiny_checkpoint, "--theta", "0.8")
+    monkeypatch.setenv("MARS_RULE", "martian")
+    with pytest.raises(UsageError, match="MARS_RULE: unknown rule"):
+        dry_run(tiny_checkpoint)
+
+
 def test_a_list_of_allowed_plugins_gets_ours(
     tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +77,9 @@ def test_a_list_of_allowed_plugins_gets_ours(
         (["--theta", "2"], "--theta 2: theta must lie in"),
         (["--rule", "martian"], "--rule martian: unknown rule"),
         (["--draft", "none"], "--draft none"),
+        (["8000"], "8000: `mars serve` takes no such argument"),
+        (["--", "--model", "other"], "--model: is set by mars itself"),
+        (["--", "--speculative-config={}"], "--speculative-config: is set by mars itself"),
     ],
 )
 def test_wrong_options_are_refused(tiny_checkpoint: Path, arguments: list[str], named: str) -> None:
