@@ -112,6 +112,11 @@ class Engine:
         seconds, calls = self._call("cost")
         return seconds, calls
 
+    def peak_memory(self) -> dict[str, float | None]:
+        """The most memory its process has held so far, in GiB; of a GPU None without one."""
+        found: dict[str, float | None] = self._call("peak_memory")
+        return found
+
     def generate(self, requests: list[Request], concurrency: int = 1) -> Iterator[Generation]:
         """Yield each request's generation as it finishes, at most `concurrency` in flight.
 

@@ -84,6 +84,16 @@ class Host:
         seconds, calls = self._rpc("mars_cost")
         return seconds, calls
 
+    def peak_memory(self) -> dict[str, float | None]:
+        """The most memory this process has held so far, in GiB: of the machine, and of its GPU."""
+        import resource
+
+        import torch
+
+        gpu = torch.cuda.max_memory_reserved() / 2**30 if torch.cuda.is_available() else None
+        kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {"peak_memory_gib": kib / 2**20, "peak_gpu_memory_gib": gpu}
+
     def generate(self, requests: list[Request], concurrency: int) -> Iterator[Generation]:
         """Generate from all requests, at most `concurrency` in flight; yield each as it ends."""
         waiting = deque(requests)

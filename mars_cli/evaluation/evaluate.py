@@ -86,6 +86,7 @@ def evaluate(
             _fidelity(job, run, lanes, engines, progress, failures)
         if any(lane.draft is None for lane in lanes):
             _speed(job, run, lanes, engines, progress, failures)
+        _record_memory(job, run, engines)
     run.manifest["failures"] = failures.found
     run.manifest["status"] = "failed" if failures.found else "complete"
     return write_results(job, run)
@@ -171,6 +172,17 @@ def _record_lanes(job: Job, run: Run, engines: dict[str, Engine]) -> None:
             )
         described.append({**lane.describe(), "engine": facts or before})
     run.manifest["lanes"] = described
+    run.save()
+
+
+def _record_memory(job: Job, run: Run, engines: dict[str, Engine]) -> None:
+    """Note each engine's peak memory beside its lanes; one that died has none to tell."""
+    found: dict[str, dict[str, float | None]] = {}
+    for engine_id, engine in engines.items():
+        with contextlib.suppress(EngineError):
+            found[engine_id] = engine.peak_memory()
+    for lane, described in zip(job.lanes, run.manifest["lanes"], strict=True):
+        described["memory"] = found.get(lane.engine_id)
     run.save()
 
 

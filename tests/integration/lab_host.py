@@ -72,7 +72,7 @@ def sampling_metadata(requests: int, temperature: float) -> Any:
 class LabHost(Host):
     def __init__(self, spec: EngineSpec) -> None:
         self.v2 = "TRITON_INTERPRET" in os.environ
-        Script.follow(tiny.llama(20), 0)
+        Script.follow(tiny.llama(20), 0, self.k(spec))
         if self.v2:
             interpret_triton()
             from vllm.v1.worker.gpu.spec_decode.ngram.speculator import NgramGPUSpeculator
@@ -111,9 +111,14 @@ class LabHost(Host):
         """Calls of the sampler that left a logit changed; preemptions."""
         return self.changed, self.preempted
 
-    def reseed(self, seed: int, script_seed: int) -> None:
-        """Other weights in target and script."""
-        Script.follow(tiny.llama(seed), script_seed)
+    @staticmethod
+    def k(spec: EngineSpec) -> int:
+        k: int = spec.args["speculative_config"]["num_speculative_tokens"]
+        return k
+
+    def reseed(self, seed: int, script_seed: int, k: int = 4) -> None:
+        """Other weights in target and script, and drafts of k tokens (V2 takes K only)."""
+        Script.follow(tiny.llama(seed), script_seed, k)
         state = Script.model.state_dict()
 
         def load(worker: Any) -> None:

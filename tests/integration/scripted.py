@@ -14,26 +14,26 @@ class Script:
 
     model: Any = None
     seed = 0
+    k = 0
     known: ClassVar[dict[tuple[int, ...], list[int]]] = {}
 
     @classmethod
-    def follow(cls, model: Any, seed: int) -> None:
-        cls.model, cls.seed = model, seed
+    def follow(cls, model: Any, seed: int, k: int) -> None:
+        cls.model, cls.seed, cls.k = model, seed, k
         cls.known.clear()
 
     @classmethod
-    def draft(cls, sequence: list[int], k: int) -> list[int]:
-        key = (k, *sequence)
+    def draft(cls, sequence: list[int]) -> list[int]:
+        key = tuple(sequence)
         if key not in cls.known:
-            cls.known[key] = oracle.script(cls.model, sequence, k, cls.seed)
+            cls.known[key] = oracle.script(cls.model, sequence, cls.k, cls.seed)
         return cls.known[key]
 
 
 class ScriptedProposer:
     """vLLM's `custom_class` proposer (V1)."""
 
-    def __init__(self, vllm_config: Any) -> None:
-        self.k = vllm_config.speculative_config.num_speculative_tokens
+    def __init__(self, vllm_config: Any) -> None: ...
 
     def load_model(self, *_: Any) -> None: ...
 
@@ -41,7 +41,7 @@ class ScriptedProposer:
         self, sampled: list[list[int]], lengths: Any, token_ids: Any, **_: Any
     ) -> list[list[int]]:
         return [
-            Script.draft(token_ids[i, : lengths[i]].tolist(), self.k) if new else []
+            Script.draft(token_ids[i, : lengths[i]].tolist()) if new else []
             for i, new in enumerate(sampled)
         ]
 
@@ -53,5 +53,5 @@ def propose_v2(self: Any, input_batch: Any, *_: Any, num_sampled: Any = None, **
     for index, row in enumerate(rows):
         length = int(states.total_len.gpu[row])
         sequence = states.all_token_ids.gpu[row, :length].tolist()
-        self.drafts[index] = torch.tensor(Script.draft(sequence, self.num_speculative_steps))
+        self.drafts[index] = torch.tensor(Script.draft(sequence))
     return self.drafts[: len(rows)]

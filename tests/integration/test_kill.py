@@ -23,7 +23,7 @@ LANES = 3
 def command(checkpoint: Path, out: Path) -> list[str]:
     options = (
         f"--tasks mars_products --limit {LIMIT} --max-tokens 400 --speed-prompts {SPEED_PROMPTS} "
-        f"--repeats {REPEATS} --theta 0.5 --k 3 --dtype float32 --concurrency 2 "
+        f"--repeats {REPEATS} --rule topk:k=3,protect-stop --k 3 --dtype float32 --concurrency 2 "
         "--engine-arg enforce_eager=true"
     )
     return [

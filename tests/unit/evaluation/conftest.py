@@ -96,6 +96,9 @@ class FakeEngine:
                 ttft_s=0.1,
             )
 
+    def peak_memory(self) -> dict[str, float | None]:
+        return {"peak_memory_gib": 1.5, "peak_gpu_memory_gib": None}
+
     def score(self, requests: list[ScoreRequest]) -> Iterator[tuple[str, list[list[float]]]]:
         for request in requests:
             FakeEngine.scored.append((self.spec.name, request))

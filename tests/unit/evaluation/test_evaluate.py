@@ -224,3 +224,13 @@ def test_prompt_that_is_too_long_loses_its_left_and_says_so(job: Job) -> None:
         assert prompt.truncated
         assert not whole.truncated
         assert prompt.token_ids == whole.token_ids[-8:]
+
+
+def test_each_lane_says_what_memory_its_engine_took(job: Job, fake: Any, tmp_path: Path) -> None:
+    fake.fail_to_load = {"ngram-k7"}
+    lanes = run_job(job, tmp_path / "run", fake)["lanes"]
+    assert [lane["memory"] for lane in lanes] == [
+        {"peak_memory_gib": 1.5, "peak_gpu_memory_gib": None},
+        None,
+        None,
+    ]

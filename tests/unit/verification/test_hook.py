@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,8 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from mars_cli.verification import teacher
 from mars_cli.verification.hook import Policy, Seam
 from mars_cli.verification.runners import (
+    V1_RUNNER,
+    V1_SAMPLER,
+    V2_PLAIN_SAMPLER,
+    V2_SAMPLER,
     around_v1_runner,
     around_v1_sampler,
     around_v2_sampler,
@@ -86,6 +92,37 @@ def test_another_signature_is_refused_with_the_supported_range() -> None:
         around_v1_sampler(Seam(), renamed)
     with pytest.raises(RuntimeError, match="spec_decode_metadata"):
         around_v1_runner(Seam(), renamed)
+    with pytest.raises(RuntimeError, match="draft_sampled, cu_num_logits"):
+        around_v2_sampler(Seam(), renamed)
+    with pytest.raises(RuntimeError, match="input_batch"):
+        around_v2_step(Seam(), {}, renamed, drafts=True)
+    with pytest.raises(RuntimeError, match="num_scheduled_tokens"):
+        teacher.around_v1(teacher.Teacher(), renamed)
+    with pytest.raises(RuntimeError, match="logits_fn"):
+        teacher.around_v2(teacher.Teacher(), renamed)
+
+
+@pytest.mark.parametrize(
+    ("v2", "modules"),
+    [(False, (V1_SAMPLER, V1_RUNNER)), (True, (V2_SAMPLER, V2_PLAIN_SAMPLER))],
+    ids=["V1", "V2"],
+)
+def test_a_vllm_with_other_functions_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, v2: bool, modules: tuple[str, str]
+) -> None:
+    def other(drafts: Any, logits: Any) -> Any: ...
+
+    stub = SimpleNamespace(
+        rejection_sample=other,
+        GPUModelRunner=SimpleNamespace(_sample=other),
+        RejectionSampler=SimpleNamespace(__call__=other),
+        Sampler=SimpleNamespace(__call__=other, add_request=other),
+    )
+    for name in modules:
+        monkeypatch.setitem(sys.modules, name, stub)
+    with pytest.raises(RuntimeError, match=r"no parameter .*0\.32 to 0\.33"):
+        install(Seam(MARS), v2=v2, version="0.33.1")
+    assert stub.rejection_sample is other
 
 
 def params(stop: tuple[int, ...] = (), **extra: Any) -> SimpleNamespace:
