@@ -150,7 +150,7 @@ def refused(
         (["--tasks", "mbpp", "--allow-code-execution"], "--tasks mbpp"),
         (["--draft", "nosuch"], "--draft nosuch"),
         (["--rule", "typical:foo=1"], "--rule typical:foo=1"),
-        (["--samples", "4", "--tasks", "mars_products"], "--samples 4"),
+        (["--samples", "4", "--temperature", "0"], "--samples 4"),
         (["--baseline", "nosuch"], "--baseline nosuch"),
         (["--data", "mars_gsm8k=missing.jsonl", "--tasks", "mars_gsm8k"], "missing.jsonl"),
         (["--data", "mars_gsm8k=file", "--tasks", "mars_gsm8k"], "line 1"),
