@@ -15,45 +15,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mars_cli import __version__
+from mars_cli.commands import options as shared
 from mars_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from mars_cli.config import ModelConfig
     from mars_cli.evaluation.evaluate import Job
     from mars_cli.evaluation.tasks import Task
-    from mars_cli.verification.spec import RuleSpec
 
-DEFAULT_MODEL = "smollm2-135m"
-DEFAULT_THETA = 0.9
 FAILED = 3
 INTERRUPTED = 130
-
-
-def rules_of(thetas: tuple[float, ...], rules: tuple[str, ...]) -> list[RuleSpec]:
-    """The rules that `--theta` and `--rule` ask for, in that order; the default for none.
-
-    Raises:
-        UsageError: one of them is not written as a rule, or out of range.
-    """
-    from mars_cli.verification.spec import RuleSpec
-
-    asked = [("--theta", f"{theta:g}", f"mars:theta={theta!r}") for theta in thetas]
-    asked += [("--rule", text, text) for text in rules]
-    if not asked:
-        asked = [("--theta", f"{DEFAULT_THETA}", f"mars:theta={DEFAULT_THETA}")]
-    found = []
-    for option, given, text in asked:
-        try:
-            found.append(RuleSpec.parse(text))
-        except ValueError as error:
-            raise UsageError(f"{option} {given}: {error}", hint=_RULE_HINTS[option]) from None
-    return found
-
-
-_RULE_HINTS = {
-    "--theta": "the paper uses 0.84 to 0.96; 1 is strict",
-    "--rule": "NAME or NAME:key=value,..., such as typical:epsilon=0.09,alpha=0.3",
-}
 
 
 def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
@@ -75,13 +46,7 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 
 @click.command("eval")
-@click.option(
-    "--model",
-    default=DEFAULT_MODEL,
-    show_default=True,
-    metavar="NAME|ID|PATH|YAML",
-    help="A configured name (`mars models`), a hub id, a checkpoint folder or a YAML file.",
-)
+@shared.model
 @click.option(
     "--theta",
     type=float,
@@ -94,10 +59,8 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     metavar="NAME:KEY=VALUE,..",
     help="A lane with this rule: mars, prob-ratio, typical, topk-delta, topk; repeat for several.",
 )
-@click.option(
-    "--k", type=click.IntRange(min=1), help="Draft tokens a step.  [default: the model's]"
-)
-@click.option("--draft", metavar="NAME", help="Which of the model's drafts.  [default: its first]")
+@shared.k
+@shared.draft
 @click.option("--tasks", metavar="A,B", help="Ours (`mars tasks`) or lm-eval's, by name.")
 @click.option("--limit", type=click.IntRange(min=1), help="Documents of each task.")
 @click.option(
@@ -197,7 +160,7 @@ def _quiet() -> None:
 
 def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, dict[str, Any]]:
     """Check everything, then run; nothing is written before all checks have passed."""
-    require_engine()
+    shared.require_engine()
     if (options["samples"] or 1) > 1 and options["temperature"] == 0:
         raise UsageError(
             f"--samples {options['samples']}: all samples of a document would be equal at "
@@ -205,7 +168,7 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
             hint="--temperature 1",
         )
     _quiet()
-    options["rules"] = rules_of(options["theta"], options["rule"])
+    options["rules"] = shared.rules_of(options["theta"], options["rule"])
     from mars_cli.assets import resolve_weights
     from mars_cli.evaluation.baseline import check_plan, open_baseline, settle
     from mars_cli.evaluation.evaluate import evaluate
@@ -240,17 +203,6 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, d
     with Run(out, plan, facts) as run:
         results = evaluate(job, run, progress)
         return run.manifest["status"], results
-
-
-def require_engine() -> None:
-    """Refuse where vLLM and lm-eval are not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("vllm") is None or find_spec("lm_eval") is None:
-        raise UsageError(
-            "this command needs vLLM and lm-eval, which are not installed here",
-            hint="pip install 'mars-eval[gpu]', or `make venv` in a checkout for the CPU build",
-        )
 
 
 def _configure(options: dict[str, Any]) -> ModelConfig:

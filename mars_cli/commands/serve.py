@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from mars_cli.commands.eval import DEFAULT_MODEL, require_engine, rules_of
+from mars_cli.commands import options as shared
 from mars_cli.errors import UsageError
 from mars_cli.verification import plugin
 from mars_cli.verification.spec import RuleSpec
@@ -20,19 +20,11 @@ CPU_REQUESTS = 16  # side by side, that the cache on a CPU is made for
 
 
 @click.command("serve", epilog="Everything after -- goes to vLLM's server as it is.")
-@click.option(
-    "--model",
-    default=DEFAULT_MODEL,
-    show_default=True,
-    metavar="NAME|ID|PATH|YAML",
-    help="A configured name (`mars models`), a hub id, a checkpoint folder or a YAML file.",
-)
+@shared.model
 @click.option("--theta", type=float, multiple=True, help="MARS with this theta.  [default: 0.9]")
 @click.option("--rule", multiple=True, metavar="NAME:KEY=VALUE,..", help="Another rule.")
-@click.option(
-    "--k", type=click.IntRange(min=1), help="Draft tokens a step.  [default: the model's]"
-)
-@click.option("--draft", metavar="NAME", help="Which of the model's drafts.  [default: its first]")
+@shared.k
+@shared.draft
 @click.option("--dry-run", is_flag=True, help="Print the command and its environment, and end.")
 @click.argument("vllm_options", nargs=-1, type=click.UNPROCESSED)
 def command(**options: Any) -> None:
@@ -41,7 +33,7 @@ def command(**options: Any) -> None:
     The rule holds for requests that do not ask for another one. They do so by
     extra_body={"vllm_xargs": {"mars_theta": 0.95}}, or "mars_rule".
     """
-    require_engine()
+    shared.require_engine()
     _check_vllm_options(options["vllm_options"])
     rules = _rules(options)
     if len(set(rules)) > 1:
@@ -73,7 +65,7 @@ def _rules(options: dict[str, Any]) -> list[RuleSpec]:
             raise UsageError(str(error), hint="unset it, or give --theta or --rule") from None
         if spec is not None:
             return [spec]
-    return rules_of(options["theta"], options["rule"])
+    return shared.rules_of(options["theta"], options["rule"])
 
 
 def _check_vllm_options(given: tuple[str, ...]) -> None:

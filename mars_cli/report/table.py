@@ -54,7 +54,11 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
         parts.append(_heading(name, task))
         parts.append(_block(task, rows[name], widths))
         parts.append(
-            Padding(Text(noise_line(results["noise"].get(name)), style="cyan"), (0, 0, 0, 2))
+            Padding(
+                Text(noise_line(results["noise"].get(name)), style="cyan"),
+                (0, 0, 0, 2),
+                expand=False,
+            )
         )
         parts.extend(_bullets([*pass_lines(task), *fidelity_lines(task), *task_notes(task)]))
     if not tasks:

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mars_cli.analysis.compare import TaskInput, build_results
+from tests.unit.doc_page import Page
 
-PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
-TEXT = PAGE.read_text(encoding="utf-8")
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PROSE = BLOCK.sub("", TEXT)
+PAGE = Page("metrics.md")
 NAME = re.compile(r"`([a-z0-9_]+)`")
 FIRST_CELL = re.compile(r"^\| (`[^|]*) \|", re.MULTILINE)
 NO_FIGURES = {"run", "model", "environment"}
 KEYED_BY_NAME = {"tasks", "metrics", "noise", "overall"}  # of tasks, metrics and lanes
-
-
-def examples() -> list[doctest.Example]:
-    """Those of all python blocks, each with its line in the page."""
-    found = []
-    for block in BLOCK.finditer(TEXT):
-        above = TEXT.count("\n", 0, block.start(1))
-        for example in doctest.DocTestParser().get_examples(block.group(1)):
-            example.lineno += above
-            found.append(example)
-    return found
 
 
 def answers(lane: str, drafted: int) -> list[dict[str, Any]]:
@@ -82,18 +67,8 @@ def keys(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def test_examples_give_what_the_page_says() -> None:
-    page = doctest.DocTest(examples(), {}, "metrics.md", str(PAGE), 0, None)
-    said: list[str] = []
-    found = doctest.DocTestRunner(verbose=False).run(page, out=said.append)
-    assert found.failed == 0, "".join(said)
-    assert found.attempted == len(page.examples)
-
-
-def test_every_python_block_is_made_of_examples() -> None:
-    blocks = [block.group(1) for block in BLOCK.finditer(TEXT)]
-    assert len(blocks) == TEXT.count("```") // 2  # no block of another kind, none left open
-    assert all(block.startswith(">>> ") for block in blocks)
-    assert len(examples()) > len(blocks) > 1
+    PAGE.run()
+    assert len(PAGE.examples()) > len(PAGE.blocks) > 1
 
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "nothing recorded"])
@@ -101,17 +76,17 @@ def test_the_page_names_every_key_of_the_results(recorded: bool) -> None:
     found = set(keys(results(recorded)))
     assert {"p_value_holm", "n_paired", "aa_ci", "nll_delta", "n_speed"} <= found  # each depth
     assert not {"ar", "mars", "t", "acc,none"} & found
-    assert sorted(found - set(NAME.findall(PROSE))) == []
+    assert sorted(found - set(NAME.findall(PAGE.prose))) == []
 
 
 def test_the_tables_name_no_figure_that_the_results_lack() -> None:
-    figures = {name for cell in FIRST_CELL.findall(PROSE) for name in NAME.findall(cell)}
+    figures = {name for cell in FIRST_CELL.findall(PAGE.prose) for name in NAME.findall(cell)}
     assert len(figures) > 40
     assert sorted(figures - set(keys(results(recorded=True)))) == []
 
 
 def test_every_figure_of_the_tables_has_an_example() -> None:
-    figures = {name for cell in FIRST_CELL.findall(PROSE) for name in NAME.findall(cell)}
-    code = "\n".join(example.source for example in examples())
+    figures = {name for cell in FIRST_CELL.findall(PAGE.prose) for name in NAME.findall(cell)}
+    code = "\n".join(example.source for example in PAGE.examples())
     shown = set(re.findall(r'"([a-z0-9_]+)"', code)) | set(re.findall(r"metrics\.(\w+)\(", code))
     assert sorted(figures - shown) == []

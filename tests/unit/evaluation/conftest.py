@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -39,6 +40,19 @@ def dataset(**_):
 def score(document, results):
     return {"exact_match": float(len(results[0]) % 2 == 0)}
 """
+
+
+class Silent:
+    """Progress that nobody watches; keeps what was said."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def phase(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Any]:
+        return nullcontext(lambda count: None)
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
 
 
 class FakeEngine:

@@ -9,7 +9,6 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,19 +26,11 @@ from mars_cli.evaluation.evaluate import Job, evaluate
 from mars_cli.runs.files import read_records, write_json
 from mars_cli.runs.run import Run, read_manifest
 from mars_cli.verification.spec import RuleSpec
-from tests.unit.evaluation.conftest import CODE, TASK
+from tests.unit.evaluation.conftest import CODE, TASK, Silent
 
 AR, STRICT, MARS = "ar", "strict-ngram-k7", "mars-ngram-k7-t0.9"
 NOTE = "answers taken from run first"
 MakeJob = Callable[..., Job]
-
-
-class Silent:
-    def phase(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Any]:
-        return nullcontext(lambda count: None)
-
-    def note(self, message: str) -> None:
-        pass
 
 
 def plan_of(job: Job, **changes: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,9 @@ from mars_cli.evaluation.evaluate import Job, evaluate
 from mars_cli.evaluation.quality import prepare_prompts
 from mars_cli.runs.files import read_records
 from mars_cli.runs.run import Run, read_manifest
+from tests.unit.evaluation.conftest import Silent
 
 PLAN = {"model": {"name": "fake"}, "allow_code_execution": False}
-
-
-class Silent:
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def phase(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Any]:
-        return nullcontext(lambda count: None)
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
 
 
 def run_job(job: Job, folder: Path, fake: Any) -> dict[str, Any]:

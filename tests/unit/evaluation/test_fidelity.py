@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mars_cli.commands.progress import on_stderr
 from mars_cli.evaluation.evaluate import Job, evaluate
 from mars_cli.runs.files import read_records
 from mars_cli.runs.run import Run
+from tests.unit.evaluation.conftest import Silent
 
 LANES = ("ar", "strict-ngram-k7", "mars-ngram-k7-t0.9")
 
@@ -18,7 +18,7 @@ LANES = ("ar", "strict-ngram-k7", "mars-ngram-k7-t0.9")
 def run(job: Job, out: Path, fake: Any) -> dict[str, Any]:
     plan = {"model": {"name": "fake"}, "allow_code_execution": False}
     with Run(out, plan, {}) as opened:
-        return evaluate(job, opened, on_stderr(), make_engine=fake)
+        return evaluate(job, opened, Silent(), make_engine=fake)
 
 
 def test_the_plain_target_scores_every_answer_of_every_lane_once(

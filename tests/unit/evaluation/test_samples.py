@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from mars_cli.evaluation.quality import (
 )
 from mars_cli.runs.files import read_records
 from mars_cli.runs.run import Run
+from tests.unit.evaluation.conftest import Silent
 
 LANES = ("ar", "strict-ngram-k7", "mars-ngram-k7-t0.9")
 PASSES = {"metric: exact_match": "metric: pass@1"}
@@ -43,14 +43,6 @@ def distinct(results):
     return {"exact_match": float(len(set(answers)))}
 """
 MakeJob = Callable[..., Job]
-
-
-class Silent:
-    def phase(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Any]:
-        return nullcontext(lambda count: None)
-
-    def note(self, message: str) -> None:
-        pass
 
 
 def run_job(job: Job, folder: Path, fake: Any) -> dict[str, Any]:

@@ -1,0 +1,67 @@
+"""Options that several commands take, and what they mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mars_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from mars_cli.verification.spec import RuleSpec
+
+DEFAULT_MODEL = "smollm2-135m"
+DEFAULT_THETA = 0.9
+
+model = click.option(
+    "--model",
+    default=DEFAULT_MODEL,
+    show_default=True,
+    metavar="NAME|ID|PATH|YAML",
+    help="A configured name (`mars models`), a hub id, a checkpoint folder or a YAML file.",
+)
+k = click.option(
+    "--k", type=click.IntRange(min=1), help="Draft tokens a step.  [default: the model's]"
+)
+draft = click.option(
+    "--draft", metavar="NAME", help="Which of the model's drafts.  [default: its first]"
+)
+
+
+def rules_of(thetas: tuple[float, ...], rules: tuple[str, ...]) -> list[RuleSpec]:
+    """The rules that `--theta` and `--rule` ask for, in that order; the default for none.
+
+    Raises:
+        UsageError: one of them is not written as a rule, or out of range.
+    """
+    from mars_cli.verification.spec import RuleSpec
+
+    asked = [("--theta", f"{theta:g}", f"mars:theta={theta!r}") for theta in thetas]
+    asked += [("--rule", text, text) for text in rules]
+    if not asked:
+        asked = [("--theta", f"{DEFAULT_THETA}", f"mars:theta={DEFAULT_THETA}")]
+    found = []
+    for option, given, text in asked:
+        try:
+            found.append(RuleSpec.parse(text))
+        except ValueError as error:
+            raise UsageError(f"{option} {given}: {error}", hint=_RULE_HINTS[option]) from None
+    return found
+
+
+_RULE_HINTS = {
+    "--theta": "the paper uses 0.84 to 0.96; 1 is strict",
+    "--rule": "NAME or NAME:key=value,..., such as typical:epsilon=0.09,alpha=0.3",
+}
+
+
+def require_engine() -> None:
+    """Refuse where vLLM and lm-eval are not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("vllm") is None or find_spec("lm_eval") is None:
+        raise UsageError(
+            "this command needs vLLM and lm-eval, which are not installed here",
+            hint="pip install 'mars-eval[gpu]', or `make venv` in a checkout for the CPU build",
+        )
