@@ -1,4 +1,4 @@
-"""What the rule costs: `python -m benchmarks.hook_cost` (`make bench`).
+"""What the rule costs a step.
 
 On the embedded model, the HumanEval prompts, K = 7 n-gram drafts, concurrency 1:
 
@@ -10,44 +10,46 @@ On the embedded model, the HumanEval prompts, K = 7 n-gram drafts, concurrency 1
 
 from __future__ import annotations
 
-import logging
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
+from benchmarks.ratios import Bar, Row
+from benchmarks.setting import prepare
 from mars_cli.analysis.stats import log_ratio
-from mars_cli.assets import resolve_weights
-from mars_cli.config import load_model
 from mars_cli.engine.engine import Engine
-from mars_cli.engine.lane import Lane, plan_lanes
+from mars_cli.engine.lane import Lane
 from mars_cli.engine.protocol import Generation, Request
-from mars_cli.engine.setup import engine_specs
-from mars_cli.evaluation.tasks import load_tasks
-from mars_cli.verification.spec import RuleSpec
+from mars_cli.evaluation.quality import request_for
 
 PROMPTS = 12
 MAX_TOKENS = 96
+Timed = tuple[Generation, float, int]  # and what the seam added: seconds, verified steps
 
 
-def requests(weights: str) -> list[Request]:
-    from transformers import AutoTokenizer
+def measure() -> list[Row]:
+    """The share of strict and of theta 1, and the ratio of their wall times."""
+    setting = prepare("mars_humaneval", PROMPTS, concurrency=4, max_tokens=MAX_TOKENS)
+    strict, one = setting.strict, setting.relaxed
+    asked = [
+        request_for(prompt, str(prompt.doc_id), use_prefix_cache=False, seed=0)
+        for prompt in setting.prompts()
+    ]
+    pairs: list[dict[str, Timed]] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Engine(setting.specs[strict.engine_id], Path(folder) / "engine.log") as engine,
+    ):
+        for lane in (strict, one):
+            _timed(engine, lane, asked[0])
+        for number, request in enumerate(asked):
+            order = (strict, one) if number % 2 else (one, strict)
+            pairs.append({lane.id: _timed(engine, lane, request) for lane in order})
+    if any(pair[strict.id][0].token_ids != pair[one.id][0].token_ids for pair in pairs):
+        raise SystemExit("theta 1 did not give the tokens of strict")
+    return _rows(pairs, strict.id, one.id)
 
-    tokenizer = AutoTokenizer.from_pretrained(weights)
-    (task,) = load_tasks(["mars_humaneval"])
-    found = []
-    for number, document in enumerate(task.definition.eval_docs):
-        if number == PROMPTS:
-            break
-        message = [{"role": "user", "content": task.definition.doc_to_text(document)}]
-        text = tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
-        ids = tokenizer.encode(text, add_special_tokens=False)
-        found.append(Request(str(number), ids, MAX_TOKENS, use_prefix_cache=False))
-    return found
 
-
-def timed(engine: Engine, lane: Lane, request: Request) -> tuple[Generation, float, int]:
-    """One generation, and what the seam added to it: seconds and verified steps."""
+def _timed(engine: Engine, lane: Lane, request: Request) -> Timed:
     engine.set_rule(lane.rule)
     seconds, calls = engine.cost()
     (generation,) = engine.generate([request])
@@ -55,47 +57,29 @@ def timed(engine: Engine, lane: Lane, request: Request) -> tuple[Generation, flo
     return generation, more_seconds - seconds, more_calls - calls
 
 
-def main() -> int:
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    config = load_model("smollm2-135m")
-    weights = resolve_weights(config.weights, sha256=config.sha256)
-    lanes = plan_lanes(config.draft("ngram"), config.k, [RuleSpec.of("mars", theta=1.0)], None, 0)
-    specs = engine_specs(config, weights, lanes, concurrency=4, overrides={})
-    strict, one = lanes[1:]
-    pairs: list[dict[str, tuple[Generation, float, int]]] = []
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Engine(specs[strict.engine_id], Path(folder) / "engine.log") as engine,
-    ):
-        asked = requests(weights)
-        for lane in (strict, one):
-            timed(engine, lane, asked[0])
-        for number, request in enumerate(asked):
-            order = (strict, one) if number % 2 else (one, strict)
-            pairs.append({lane.id: timed(engine, lane, request) for lane in order})
-    return report(pairs, strict.id, one.id)
-
-
-def report(pairs: list[dict[str, tuple[Any, float, int]]], strict: str, one: str) -> int:
-    if any(pair[strict][0].token_ids != pair[one][0].token_ids for pair in pairs):
-        print("theta 1 did not give the tokens of strict", file=sys.stderr)
-        return 1
+def _rows(pairs: list[dict[str, Timed]], strict: str, one: str) -> list[Row]:
+    rows = []
     walls = {lane: [pair[lane][0].seconds for pair in pairs] for lane in (strict, one)}
     steps = sum(len(pair[one][0].step_tokens) for pair in pairs)
-    for lane in (strict, one):
-        seam = sum(pair[lane][1] for pair in pairs)
-        wall = sum(walls[lane])
-        print(
-            f"{lane}: {1e6 * seam / steps:.0f} us in the seam of a step of "
-            f"{1e3 * wall / steps:.1f} ms: {100 * seam / wall:.2f}%"
+    for lane, name in ((strict, "strict"), (one, "theta 1")):
+        seam = [pair[lane][1] for pair in pairs]
+        rows.append(
+            Row(
+                f"seam / step, {name}",
+                f"{1e6 * sum(seam) / steps:.0f} us",
+                f"{1e3 * sum(walls[lane]) / steps:.1f} ms",
+                log_ratio(seam, walls[lane]),
+                len(pairs),
+                Bar(0.01, at_most=True),
+            )
         )
-    ratio = log_ratio(walls[strict], walls[one])
-    low, high = ratio.interval or (float("nan"), float("nan"))
-    print(
-        f"wall time strict / theta 1: {ratio.value:.3f} [{low:.3f}, {high:.3f}], n = {len(pairs)}"
+    rows.append(
+        Row(
+            "wall time, strict / theta 1",
+            f"{sum(walls[strict]):.1f} s",
+            f"{sum(walls[one]):.1f} s",
+            log_ratio(walls[strict], walls[one]),
+            len(pairs),
+        )
     )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import signal
 import sys
@@ -39,6 +40,25 @@ def check_checkpoint(folder: Path) -> None:
                 f"missing, the first {missing[0]}",
                 hint=by_hand,
             )
+
+
+def weight_bytes(folder: Path, size: int | None = None) -> int:
+    """Bytes that a checkpoint's weights take once loaded.
+
+    Every floating-point value counts `size` bytes, or as stored where that is None; quantised
+    values always as stored. Read from the headers of its safetensors files, else their size.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    total = 0 if files else sum(path.stat().st_size for path in folder.glob("*.bin"))
+    for path in files:
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        for name, tensor in header.items():
+            if name != "__metadata__":
+                begin, end = tensor["data_offsets"]
+                plain = tensor["dtype"] in ("F32", "F16", "BF16")
+                total += math.prod(tensor["shape"]) * size if plain and size else end - begin
+    return total
 
 
 def convert_gguf(gguf: str, folder: str) -> None:

@@ -32,7 +32,8 @@ class Defaults(_Strict):
     max_tokens: int | None = Field(default=None, ge=1)
     speed_prompts: int = Field(default=10, ge=0)
     repeats: int = Field(default=2, ge=1)
-    concurrency: int = Field(default=16, ge=1)
+    max_num_seqs: int = Field(default=16, ge=1)  # in flight in the quality phase
+    concurrency: list[Annotated[int, Field(ge=1)]] = Field(default=[1], min_length=1)  # timed
 
 
 class ModelConfig(_Strict):

@@ -5,8 +5,10 @@ Which records a figure is taken from:
     scores, recovery, p values           quality records
     acceptance, relaxed, lengths, shares quality records, or speed records where a lane has no
                                          quality records; `acceptance_source` says which
-    speeds, times, exact_match_ar,       speed records
-    first_divergence_median, noise
+    speeds, times, noise                 speed records, each concurrency apart: a row's figures are
+                                         the lowest's, `by_concurrency` has them all
+    exact_match_ar, first_divergence_*   speed records of concurrency 1, divergence records
+    batched_match_ar                     quality records, control records
 
 Units: recovery in percent; speedups as ratios; shares from 0 to 1; times in milliseconds.
 `recovery` compares documents and samples that both lanes have; where a metric is better when
@@ -24,11 +26,12 @@ from statistics import fmean
 from typing import Any
 
 from mars_cli.analysis import metrics, stats
+from mars_cli.analysis.agreement import agreement, batched_agreement
 from mars_cli.analysis.fidelity import FIGURES as FIDELITY
 from mars_cli.analysis.fidelity import fidelity
 from mars_cli.analysis.metrics import BASELINE, Pair, Record
 from mars_cli.analysis.scores import SAFE_RECOVERY, lane_scores
-from mars_cli.analysis.speed import agreement, lane_speeds, noise_floor, timed
+from mars_cli.analysis.speed import lane_speeds, levels, noise_floor, timed
 
 SCHEMA = 1
 FEWEST_SPEED_PROMPTS = 5
@@ -44,7 +47,8 @@ class TaskInput:
 
     `metric` is the primary one, "<name>,<filter>"; `directions` says for other metrics whether
     higher is better (true where it is silent). `sampled`: decoded at temperature > 0, so that
-    lanes may differ in tokens. `quality` has a list of records per lane id. `samples`: answers to
+    lanes may differ in tokens. `quality` has a list of records per lane id, `control` those of
+    `ar`'s second answers. `samples`: answers to
     each document, where every answer was scored on its own; None for one answer, or for several
     that the task scored together. `fidelity_obstacle` says why answers could not be re-scored.
     """
@@ -61,6 +65,8 @@ class TaskInput:
     samples: int | None = None
     fidelity: Mapping[str, Sequence[Record]] = field(default_factory=dict)
     fidelity_obstacle: str | None = None
+    control: Sequence[Record] = ()
+    divergence: Sequence[Record] = ()
 
 
 def build_results(
@@ -84,7 +90,7 @@ def build_results(
         "environment": dict(environment),
         "lanes": [dict(lane) for lane in lanes],
         "tasks": per_task,
-        "noise": {name: noise_floor(task.speed) for name, task in tasks.items()},
+        "noise": {name: noise_by_concurrency(task) for name, task in tasks.items()},
         "overall": {
             lane["id"]: _overall(
                 lane["id"], tasks, [t["lanes"][lane["id"]] for t in per_task.values()]
@@ -103,7 +109,7 @@ def task_results(task: TaskInput, lanes: Sequence[Mapping[str, Any]]) -> dict[st
 
     But for `p_value_holm`, which is None: it takes all tasks of the run.
     """
-    noise = noise_floor(task.speed)
+    noise = noise_by_concurrency(task)
     base_quality = task.quality.get(BASELINE, ())
     counted = base_quality or next((q for q in task.quality.values() if q), task.speed)
     return {
@@ -112,6 +118,7 @@ def task_results(task: TaskInput, lanes: Sequence[Mapping[str, Any]]) -> dict[st
         "higher_is_better": task.higher_is_better,
         "speed_mode": task.speed_mode,
         "n_speed": len({record["doc_id"] for record in task.speed}),
+        "concurrency": list(levels(task.speed)),
         "samples": task.samples,
         "notes": [*task.notes, *_task_notes(task, noise)],
         "lanes": {lane["id"]: _lane_results(task, lane, noise) for lane in lanes},
@@ -126,8 +133,13 @@ def _lane_results(
     directions = {**task.directions, task.metric: task.higher_is_better}
     scored, score_notes = lane_scores(task.quality, lane_id, task.metric, directions, task.samples)
     decoded, decode_notes = _decoding(task, lane, quality)
-    speeds, speed_notes = lane_speeds(task.speed, lane_id, noise)
-    agreed, agree_notes = agreement(task.speed, lane, sampled=task.sampled)
+    speeds, speed_notes = _speeds(task, lane_id, noise)
+    alone = levels(task.speed).get(1, [])
+    agreed, agree_notes = agreement(alone, lane, task.divergence, sampled=task.sampled)
+    base = task.quality.get(BASELINE, ())
+    batched, batch_notes = batched_agreement(
+        quality, base, task.control, lane, sampled=task.sampled
+    )
     checked = _fidelity(task, lane)
     return {
         **scored,
@@ -135,15 +147,48 @@ def _lane_results(
         **decoded,
         **speeds,
         **agreed,
+        **batched,
         "fidelity": checked,
         "notes": [
             *score_notes,
             *decode_notes,
             *speed_notes,
             *agree_notes,
+            *batch_notes,
             *(checked["notes"] if checked["violations"] else []),
         ],
     }
+
+
+def _lowest(task: TaskInput) -> Sequence[Record]:
+    """The speed records of the lowest concurrency."""
+    return next(iter(levels(task.speed).values()), [])
+
+
+def noise_by_concurrency(task: TaskInput) -> dict[str, Any]:
+    """The noise floor at the lowest concurrency, and under `by_concurrency` at each."""
+    floors = {str(level): noise_floor(records) for level, records in levels(task.speed).items()}
+    lowest = next(iter(floors.values()), None) or noise_floor([])
+    return {**lowest, "by_concurrency": floors}
+
+
+def _speeds(
+    task: TaskInput, lane_id: str, noise: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """A lane's speeds at the lowest concurrency, under `by_concurrency` at each, and notes."""
+    found = {
+        level: lane_speeds(records, lane_id, noise["by_concurrency"][str(level)])
+        for level, records in levels(task.speed).items()
+    }
+    values, notes = next(iter(found.values()), None) or lane_speeds([], lane_id, noise)
+    by_concurrency = {str(level): speeds for level, (speeds, _) in found.items()}
+    others = [
+        f"concurrency {level}: {note}"
+        for level, (_, said) in list(found.items())[1:]
+        for note in said
+        if note not in notes
+    ]
+    return {**values, "by_concurrency": by_concurrency}, [*notes, *others]
 
 
 def _fidelity(task: TaskInput, lane: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,8 +220,8 @@ def _decoding(
 ) -> tuple[dict[str, Any], list[str]]:
     lane_id = lane["id"]
     source = "quality" if quality else "speed"
-    records = quality or timed(task.speed, lane_id)
-    base = task.quality.get(BASELINE, ()) if quality else timed(task.speed, BASELINE)
+    records = quality or timed(_lowest(task), lane_id)
+    base = task.quality.get(BASELINE, ()) if quality else timed(_lowest(task), BASELINE)
     pairs = metrics.pair(records, base, "sample" if quality else "repeat")
     truncated, empty = metrics.truncated_share(records), metrics.empty_share(records)
     stops = None if lane_id == BASELINE else metrics.relaxed_stop_share(records)
@@ -263,7 +308,7 @@ def _overall(
     Acceptance length: pooled, all later tokens / all later outputs of all tasks.
     """
     pooled = [
-        metrics.later_outputs(list(task.quality.get(lane_id, ())) or timed(task.speed, lane_id))
+        metrics.later_outputs(list(task.quality.get(lane_id, ())) or timed(_lowest(task), lane_id))
         for task in tasks.values()
     ]
     later, outputs = sum(n for n, _ in pooled), sum(n for _, n in pooled)

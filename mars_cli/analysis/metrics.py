@@ -166,9 +166,21 @@ def repetition(records: Iterable[Record]) -> float | None:
 # -- agreement ---------------------------------------------------------------------------------
 
 
+def first_divergence(lane: Record, base: Record) -> int | None:
+    """Token index (from 0) at which two outputs first differ; None where they are equal.
+
+    Where one is the beginning of the other, that is the shorter one's length.
+    """
+    left, right = list(lane.get("token_ids") or []), list(base.get("token_ids") or [])
+    if left == right:
+        return None
+    shared = zip(left, right, strict=False)
+    return next((i for i, (a, b) in enumerate(shared) if a != b), min(len(left), len(right)))
+
+
 def exact_match(pairs: Iterable[Pair]) -> float | None:
     """Share of pairs with the very same token ids."""
-    return _share(_divergence(lane, base) is None for lane, base in pairs)
+    return _share(first_divergence(lane, base) is None for lane, base in pairs)
 
 
 def first_divergence_median(pairs: Iterable[Pair]) -> float | None:
@@ -177,7 +189,7 @@ def first_divergence_median(pairs: Iterable[Pair]) -> float | None:
     Where one output is the beginning of the other, that is the shorter one's length. None when
     there is no pair, and when no pair differs.
     """
-    places = [at for lane, base in pairs if (at := _divergence(lane, base)) is not None]
+    places = [at for lane, base in pairs if (at := first_divergence(lane, base)) is not None]
     return float(median(places)) if places else None
 
 
@@ -203,6 +215,22 @@ def request_seconds(record: Record) -> float | None:
 def tokens_per_s(records: Iterable[Record]) -> float | None:
     """Tokens/s end to end, mean over prompts (the repeats of a prompt are averaged first)."""
     return _mean(by_document(records, tokens_per_second).values())
+
+
+def throughput(records: Iterable[Record]) -> float | None:
+    """Delivered tokens / wall seconds of the blocks in which they were timed, all in flight.
+
+    A block is a lane's turn: one request at concurrency 1, all prompts of a repeat above.
+    """
+    counted, blocks = 0, {}
+    for record in records:
+        alone = (record.get("concurrency") or 1) == 1
+        spent = _time(record, "seconds" if alone else "block_seconds")
+        if spent is None:
+            return None
+        counted += _length(record)
+        blocks[record.get("repeat") or 0, record["doc_id"] if alone else None] = spent
+    return _positive(_ratio(counted, sum(blocks.values())))
 
 
 def ttft_ms(records: Iterable[Record]) -> float | None:
@@ -331,14 +359,6 @@ def _drafted_steps(records: Iterable[Record]) -> Iterable[tuple[int, int, int]]:
         for drafted, accepted, delivered in zip(*columns, strict=False):
             if drafted > 0:
                 yield drafted, accepted, delivered
-
-
-def _divergence(lane: Record, base: Record) -> int | None:
-    left, right = list(lane.get("token_ids") or []), list(base.get("token_ids") or [])
-    if left == right:
-        return None
-    shared = zip(left, right, strict=False)
-    return next((i for i, (a, b) in enumerate(shared) if a != b), min(len(left), len(right)))
 
 
 def _seconds(record: Record) -> float:

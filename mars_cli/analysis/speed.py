@@ -1,7 +1,7 @@
-"""Speeds of a lane against the baseline's, the noise they stand in, and agreement in tokens.
+"""Speeds of a lane against the baseline's, and the noise they stand in.
 
-All from speed records: one request at a time, lanes interleaved prompt by prompt, the baseline
-measured twice (A/A control).
+All from speed records of one concurrency: lanes interleaved, the baseline measured twice (A/A
+control).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def speed_ratio(
 def lane_speeds(
     speed: Sequence[Record], lane_id: str, noise: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Speedups, speeds and times of a lane, and notes; `noise` is the task's `noise_floor`."""
+    """Speedups, speeds and times of a lane, and notes; `noise` is their `noise_floor`."""
     records = timed(speed, lane_id)
     values: dict[str, Any] = {}
     missing: dict[str, list[str]] = {}
@@ -53,6 +53,8 @@ def lane_speeds(
     values["tokens_per_s"] = metrics.tokens_per_s(records)
     values["ttft_ms"] = metrics.ttft_ms(records)
     values["tpot_ms"] = metrics.tpot_ms(records)
+    values["throughput"] = metrics.throughput(records)
+    values["throughput_speedup"] = _throughput_ratio(records, timed(speed, BASELINE))
     if not records:
         notes.append("speed: not measured for this lane")
     elif lane_id != BASELINE:
@@ -99,7 +101,25 @@ def noise_floor(speed: Sequence[Record]) -> dict[str, Any]:
     pairs = metrics.pair(control, timed(speed, BASELINE), "repeat")
     found = speed_ratio(pairs, metrics.tokens_per_second)
     notes = [] if found.note is None else [f"A/A control: {found.note}"]
-    return {"aa_speedup": found.value, "aa_ci": found.interval, "notes": notes}
+    return {
+        "aa_speedup": found.value,
+        "aa_ci": found.interval,
+        "aa_throughput_speedup": _throughput_ratio(control, timed(speed, BASELINE)),
+        "notes": notes,
+    }
+
+
+def levels(speed: Iterable[Record]) -> dict[int, list[Record]]:
+    """The speed records by concurrency, lowest first."""
+    found: dict[int, list[Record]] = {}
+    for record in speed:
+        found.setdefault(int(record.get("concurrency") or 1), []).append(record)
+    return dict(sorted(found.items()))
+
+
+def _throughput_ratio(records: Sequence[Record], base: Sequence[Record]) -> float | None:
+    ours, theirs = metrics.throughput(records), metrics.throughput(base)
+    return ours / theirs if ours and theirs else None
 
 
 def _noise_notes(
@@ -122,32 +142,3 @@ def _noise_notes(
 def timed(speed: Iterable[Record], lane_id: str, *, control: bool = False) -> list[Record]:
     """A lane's speed records; of `ar` those of its second measurement if `control`."""
     return [r for r in speed if r["lane"] == lane_id and bool(r.get("control")) == control]
-
-
-def agreement(
-    speed: Sequence[Record], lane: Mapping[str, Any], *, sampled: bool
-) -> tuple[dict[str, Any], list[str]]:
-    """Agreement with `ar` in tokens at concurrency 1, and notes; for `ar`, of its control.
-
-    `sampled`: decoded at temperature > 0, so that a strict lane may differ from `ar`.
-    """
-    is_baseline = lane["id"] == BASELINE
-    records = timed(speed, lane["id"], control=is_baseline)
-    pairs = metrics.pair(records, timed(speed, BASELINE), "repeat")
-    match = metrics.exact_match(pairs)
-    differ = sum(
-        1 for lane_record, base in pairs if metrics.exact_match([(lane_record, base)]) == 0
-    )
-    values = {
-        "exact_match_ar": match,
-        "first_divergence_median": metrics.first_divergence_median(pairs),
-    }
-    notes = []
-    if match is None and not is_baseline:
-        notes.append("agreement with ar: no prompt that both lanes answered in the speed phase")
-    if match is not None and match < 1 and not sampled:
-        if is_baseline:
-            notes.append("ar does not repeat itself: its two measurements differ in tokens")
-        elif lane.get("rule") == "strict":
-            notes.append(f"not lossless here: {differ} of {len(pairs)} outputs differ from ar's")
-    return values, notes

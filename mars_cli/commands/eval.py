@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 import os
@@ -14,14 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mars_cli import __version__
 from mars_cli.commands import options as shared
 from mars_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from mars_cli.config import ModelConfig
-    from mars_cli.evaluation.evaluate import Job
-    from mars_cli.evaluation.tasks import Task
+    from mars_cli.evaluation.progress import Progress
 
 FAILED = 3
 INTERRUPTED = 130
@@ -31,6 +27,17 @@ def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> 
     if value is not None and not math.isfinite(value):
         raise UsageError(f"--{param.name} {value}: must be a number", hint="such as 0 or 0.7")
     return value
+
+
+def _whole_numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+    if value is None:
+        return None
+    parts = [part.strip() for part in value.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise UsageError(
+            f"{param.opts[0]} {value}: must be whole numbers above 0", hint="such as 1,8,32"
+        )
+    return sorted({int(part) for part in parts})
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -73,7 +80,20 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 )
 @click.option("--repeats", type=click.IntRange(min=1), help="How often each prompt is timed.")
 @click.option(
-    "--concurrency", type=click.IntRange(min=1), help="Requests in flight in the quality phase."
+    "--concurrency",
+    metavar="N,N,..",
+    callback=_whole_numbers,
+    help="Requests in flight in the speed phase, each number timed apart.  [default: 1]",
+)
+@click.option(
+    "--max-num-seqs",
+    type=click.IntRange(min=1),
+    help="Requests in flight in the quality phase.  [default: the model's]",
+)
+@click.option(
+    "--sequential/--side-by-side",
+    default=None,
+    help="Load one engine at a time, or all at once.  [default: at once where they fit]",
 )
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Overrides the tasks' own limits.")
 @click.option(
@@ -158,232 +178,19 @@ def _quiet() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
-def _evaluate(options: dict[str, Any], out: Path, progress: Any) -> tuple[str, dict[str, Any]]:
+def _evaluate(options: dict[str, Any], out: Path, progress: Progress) -> tuple[str, dict[str, Any]]:
     """Check everything, then run; nothing is written before all checks have passed."""
     shared.require_engine()
-    if (options["samples"] or 1) > 1 and options["temperature"] == 0:
-        raise UsageError(
-            f"--samples {options['samples']}: all samples of a document would be equal at "
-            "--temperature 0",
-            hint="--temperature 1",
-        )
     _quiet()
     options["rules"] = shared.rules_of(options["theta"], options["rule"])
-    from mars_cli.assets import resolve_weights
-    from mars_cli.evaluation.baseline import check_plan, open_baseline, settle
     from mars_cli.evaluation.evaluate import evaluate
-    from mars_cli.runs.provenance import environment
-    from mars_cli.runs.run import Run, check_folder
-    from mars_cli.scoring import sandbox
+    from mars_cli.evaluation.plan import prepare
+    from mars_cli.runs.run import Run
 
-    config = _configure(options)
-    given = options["baseline"]
-    baseline = None if given is None else open_baseline(Path(given), out)
-    plan = {**_plan(options, config), "baseline": None if baseline is None else baseline.id}
-    check_folder(out, plan)
-    tasks = _tasks(options, plan)
-    if baseline is not None:
-        check_plan(baseline, plan, [task.name for task in tasks])
-    progress.note(f"mars eval {config.name}: {', '.join(plan['lanes'])} -> {out}")
-    for line in _overrides(plan):
-        progress.note(line)
-    with progress.phase("preparing weights", 1) as step:
-        weights = resolve_weights(config.weights, sha256=config.sha256)
-        step(1)
-    job = _job(options, config, plan, tasks, weights)
-    plan["fingerprint"] = job.fingerprint
-    check_folder(out, plan)
-    if baseline is not None:
-        baseline = settle(baseline, job, plan)
-        job = dataclasses.replace(job, baseline=baseline)
-        progress.note(f"answers taken from {baseline.folder}: {', '.join(baseline.taken)}")
-    facts = environment()
-    if options["allow_code_execution"]:
-        facts["sandbox"] = list(sandbox.isolation())
+    job, plan, facts = prepare(options, out, progress)
     with Run(out, plan, facts) as run:
         results = evaluate(job, run, progress)
         return run.manifest["status"], results
-
-
-def _configure(options: dict[str, Any]) -> ModelConfig:
-    """The model's configuration with the command line's choices in it."""
-    from mars_cli.config import load_model
-
-    config = load_model(options["model"])
-    changes = {key: options[key] for key in ("dtype", "k") if options[key] is not None}
-    defaults = config.defaults
-    given = {
-        key: options[key]
-        for key in ("limit", "max_tokens", "speed_prompts", "repeats", "concurrency")
-        if options[key] is not None
-    }
-    if options["limit"] is not None:
-        given["limits"] = {}
-    if options["tasks"] is not None:
-        names = [name.strip() for name in options["tasks"].split(",") if name.strip()]
-        if not names:
-            raise UsageError("--tasks: names no task", hint="such as mars_products,gsm8k")
-        given["tasks"] = list(dict.fromkeys(names))
-        # A model's own token limit belongs to its demonstration, not to tasks asked for by name.
-        given.setdefault("max_tokens", None)
-    return config.model_copy(update={**changes, "defaults": defaults.model_copy(update=given)})
-
-
-def _plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
-    """All that decides what is generated; a run directory takes one plan only."""
-    from mars_cli.runs.provenance import engine_version, file_facts
-
-    lanes = _lanes(options, config)
-    return {
-        "model": config.model_dump(exclude={"defaults"}),
-        **config.defaults.model_dump(),
-        "lanes": [lane.id for lane in lanes],
-        "temperature": options["temperature"],
-        "seed": options["seed"],
-        "samples": options["samples"],
-        "data": {task: file_facts(Path(path)) for task, path in options["data"].items()},
-        "include_path": [str(path) for path in options["include_path"]],
-        "engine_args": _engine_args(options, config),
-        "allow_code_execution": options["allow_code_execution"],
-        "vllm": engine_version(),
-        "mars": __version__,
-    }
-
-
-def _lanes(options: dict[str, Any], config: ModelConfig) -> list[Any]:
-    from mars_cli.engine.lane import plan_lanes
-
-    return plan_lanes(
-        config.draft(options["draft"]),
-        config.k,
-        options["rules"],
-        options["temperature"],
-        options["seed"],
-    )
-
-
-def _engine_args(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
-    """The command line's, values as YAML reads them; those of the configuration are checked too."""
-    import yaml
-
-    given = {key.replace("-", "_"): yaml.safe_load(v) for key, v in options["engine_arg"].items()}
-    for source, arguments in (("--engine-arg", given), ("engine:", config.engine)):
-        if arguments:
-            _check_engine_args(source, arguments)
-    return given
-
-
-def _check_engine_args(source: str, arguments: dict[str, Any]) -> None:
-    from vllm.engine.arg_utils import EngineArgs
-
-    known = {field.name for field in dataclasses.fields(EngineArgs)}
-    ours = {"model", "dtype", "speculative_config", "worker_extension_cls", "disable_log_stats"}
-    numbers = {"max_model_len", "max_num_seqs", "kv_cache_memory_bytes"}
-    for name, value in arguments.items():
-        if name not in known:
-            raise UsageError(
-                f"{source} {name}: vLLM has no such engine argument",
-                hint="names are those of vLLM's EngineArgs, such as enforce_eager",
-            )
-        if name in ours:
-            raise UsageError(
-                f"{source} {name}: is set by mars itself",
-                hint="use --model, --dtype, --draft and --k",
-            )
-        if name in numbers and (not isinstance(value, int) or value < 1):
-            raise UsageError(
-                f"{source} {name}={value}: must be a whole number above 0", hint="such as 4096"
-            )
-
-
-def _overrides(plan: dict[str, Any]) -> list[str]:
-    """What holds against the tasks' own settings: said, since scores depend on it."""
-    differing = [(task, n) for task, n in plan["limits"].items() if task in plan["tasks"]]
-    lines = [
-        f"{name} = {plan[name]:g} overrides the tasks' own setting"
-        for name in ("max_tokens", "temperature", "samples")
-        if plan[name] is not None
-    ]
-    if plan["limit"] is not None:
-        others = "".join(f", {n} of {task}" for task, n in differing)
-        lines.append(f"the first {plan['limit']} documents of each task{others}")
-    return lines
-
-
-def _tasks(options: dict[str, Any], plan: dict[str, Any]) -> list[Task]:
-    from mars_cli.evaluation.tasks import load_tasks
-    from mars_cli.scoring import sandbox
-
-    if options["allow_code_execution"]:
-        sandbox.allow()
-    folders = [Path(path) for path in options["include_path"]]
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"--include-path {folder}: no such folder")
-    data = {task: Path(path) for task, path in options["data"].items()}
-    tasks = load_tasks(plan["tasks"], include=folders, data=data)
-    for task in tasks:
-        if task.runs_code and not task.name.startswith("mars_"):
-            raise UsageError(
-                f"--tasks {task.name}: lm-eval scores it by running code from the model outside "
-                "any sandbox",
-                hint="mars_humaneval runs code in a sandbox, with --allow-code-execution",
-            )
-    return tasks
-
-
-def _job(
-    options: dict[str, Any],
-    config: ModelConfig,
-    plan: dict[str, Any],
-    tasks: list[Task],
-    weights: str,
-) -> Job:
-    from transformers import AutoTokenizer
-
-    from mars_cli.engine.setup import engine_specs
-    from mars_cli.evaluation.evaluate import Job
-    from mars_cli.evaluation.lm import Settings
-    from mars_cli.evaluation.quality import prepare_prompts, refuse_equal_samples
-    from mars_cli.runs.provenance import fingerprint
-
-    lanes = _lanes(options, config)
-    specs = engine_specs(
-        config, weights, lanes, concurrency=plan["concurrency"], overrides=plan["engine_args"]
-    )
-    drafts = [(spec.args["speculative_config"] or {}).get("model") for spec in specs.values()]
-    tokenizer = AutoTokenizer.from_pretrained(weights)
-    settings = Settings(
-        max_model_len=next(iter(specs.values())).args["max_model_len"],
-        chat_template=config.chat_template and tokenizer.chat_template is not None,
-        chat_template_kwargs=dict(config.chat_template_kwargs),
-        max_tokens=plan["max_tokens"],
-        temperature=options["temperature"],
-    )
-    limits = {task.name: plan["limits"].get(task.name, plan["limit"]) for task in tasks}
-    samples = plan["samples"]
-    prompts = {
-        task.name: prepare_prompts(task, tokenizer, settings, limits[task.name], samples)
-        for task in tasks
-    }
-    refuse_equal_samples([one for found in prompts.values() for one in found], samples)
-    return Job(
-        config=config,
-        weights=weights,
-        fingerprint=[fingerprint(Path(p)) for p in (weights, *drafts) if p],
-        lanes=lanes,
-        tasks=tasks,
-        specs=specs,
-        tokenizer=tokenizer,
-        settings=settings,
-        prompts=prompts,
-        limits=limits,
-        speed_prompts=plan["speed_prompts"],
-        repeats=plan["repeats"],
-        concurrency=plan["concurrency"],
-        samples=samples,
-        fidelity=options["fidelity"],
-    )
 
 
 def _run_folder(options: dict[str, Any]) -> Path:

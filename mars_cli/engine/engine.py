@@ -205,5 +205,5 @@ class Engine:
             first = first[:300] + "..."
         hint = f"its log is {self.log}"
         if _MEMORY.search(reason):
-            hint = f"lower --concurrency or give --engine-arg max_model_len=N; {hint}"
+            hint = f"lower --max-num-seqs or give --engine-arg max_model_len=N; {hint}"
         return EngineError(f"the engine {self.spec.name} failed: {first}", hint=hint)

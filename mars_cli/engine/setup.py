@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 
 from mars_cli.assets import resolve_weights
+from mars_cli.checkpoint import weight_bytes
 from mars_cli.config import ModelConfig
 from mars_cli.engine.lane import Draft, Lane
 from mars_cli.engine.protocol import EngineSpec
@@ -15,6 +16,7 @@ from mars_cli.errors import UsageError
 
 DEFAULT_MAX_MODEL_LEN = 4096  # of a model whose configuration says nothing: bounds the KV cache
 GPU_SHARE = 0.9  # of a GPU's memory, split evenly between the engines side by side
+GPU_BESIDE_WEIGHTS = 3 * 2**30  # an engine's cache, activations and graphs at the very least
 CPU_SHARE = 0.5  # of the memory that is free now, split likewise; weights need the rest
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
@@ -24,24 +26,26 @@ def engine_specs(
     weights: str,
     lanes: list[Lane],
     *,
-    concurrency: int,
+    max_num_seqs: int,
     overrides: dict[str, Any],
+    side_by_side: bool = True,
 ) -> dict[str, EngineSpec]:
     """One engine for each `Lane.engine_id`, alike in all but the draft.
 
-    `weights` is the resolved checkpoint, `concurrency` the most requests in flight; `overrides`
-    are vLLM EngineArgs from the command line, and win.
+    `weights` is the resolved checkpoint, `max_num_seqs` the most requests in flight; `overrides`
+    are vLLM EngineArgs from the command line, and win. Engines that are not `side_by_side` have
+    the memory for themselves.
     """
     drafts = {lane.engine_id: lane for lane in lanes}
     args = {
         **model_args(config, weights),
         "model": weights,
-        "max_num_seqs": concurrency,
+        "max_num_seqs": max_num_seqs,
         "enable_prefix_caching": True,
         **config.engine,
         **overrides,
     }
-    args.update(memory_share(weights, args, engines=len(drafts)))
+    args.update(memory_share(weights, args, engines=len(drafts) if side_by_side else 1))
     return {
         engine_id: EngineSpec(
             name=engine_id,
@@ -49,6 +53,29 @@ def engine_specs(
         )
         for engine_id, lane in drafts.items()
     }
+
+
+def fit_side_by_side(
+    config: ModelConfig, weights: str, lanes: list[Lane], overrides: dict[str, Any]
+) -> bool:
+    """Whether all engines of these lanes can be loaded at once, judged by their weights' size.
+
+    On a CPU they may take what the caches' share leaves of the memory free now; of each GPU the
+    usual share, beside what an engine needs besides.
+    """
+    from vllm.platforms import current_platform
+
+    args = {**model_args(config, weights), **config.engine, **overrides}
+    engines = {lane.engine_id: speculative_config(lane.draft, lane.k) for lane in lanes}
+    drafts = [settings.get("model") for settings in engines.values() if settings is not None]
+    size = _BYTES.get(args["dtype"])
+    loaded = len(engines) * weight_bytes(Path(weights), size)
+    loaded += sum(weight_bytes(Path(draft), size) for draft in drafts if draft is not None)
+    if current_platform.is_cpu():
+        return loaded <= float(psutil.virtual_memory().available) * (1 - CPU_SHARE)
+    split = args.get("tensor_parallel_size", 1) * args.get("pipeline_parallel_size", 1)
+    needed = loaded / split + len(engines) * GPU_BESIDE_WEIGHTS
+    return needed <= GPU_SHARE * float(current_platform.get_device_total_memory())
 
 
 def model_args(config: ModelConfig, weights: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from mars_cli.runs.run import prompts_path, quality_path, read_manifest
 from mars_cli.verification.spec import STRICT
 
 if TYPE_CHECKING:
-    from mars_cli.evaluation.evaluate import Job
+    from mars_cli.evaluation.job import Job
 
 ANEW = "leave --baseline out"
 # Engine arguments that only size an engine; its `max_model_len` is compared as it came out.

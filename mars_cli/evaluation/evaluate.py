@@ -1,71 +1,58 @@
-"""`mars eval` from a resolved plan to results: engines, phases, records, analysis."""
+"""`mars eval` from a resolved job to results: engines, phases, records, analysis.
+
+Engines that fit side by side are loaded once, and the speed phase interleaves their lanes. Those
+that do not take turns: `ar`, each draft's engine, and `ar` again, whose second block of timings is
+the control for drift between them.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mars_cli.analysis.compare import TaskInput, build_results
-from mars_cli.config import ModelConfig
 from mars_cli.engine.engine import Engine
 from mars_cli.engine.lane import Lane
 from mars_cli.engine.protocol import EngineSpec
-from mars_cli.errors import EngineError, MarsError, UsageError
-from mars_cli.evaluation.baseline import Baseline
+from mars_cli.errors import EngineError, UsageError
+from mars_cli.evaluation.control import run_control
+from mars_cli.evaluation.divergence import run_divergence
+from mars_cli.evaluation.failures import Failures
 from mars_cli.evaluation.fidelity import obstacle, run_fidelity
-from mars_cli.evaluation.lm import Prompt, Settings
+from mars_cli.evaluation.job import Job, differing
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.quality import run_quality
-from mars_cli.evaluation.speed import missing, plan_speed, run_speed, warm_up
-from mars_cli.evaluation.tasks import Task
-from mars_cli.report.markdown import markdown
-from mars_cli.runs.files import read_records, write_atomic, write_json
+from mars_cli.evaluation.results import write_results
+from mars_cli.evaluation.speed import Block, missing, plan_speed, run_speed, warm_up
 from mars_cli.runs.run import Run
 
 MakeEngine = Callable[[EngineSpec, Path], Engine]
+AR = "ar"  # the engine without a draft
 
 
 @dataclass(frozen=True)
-class Job:
-    """A resolved evaluation: everything checked, nothing started."""
+class Turn:
+    """Engines that are loaded at once, and what is done while they are.
 
-    config: ModelConfig
-    weights: str
-    fingerprint: list[str]  # of the target, and of a draft with weights of its own
-    lanes: list[Lane]
-    tasks: list[Task]
-    specs: dict[str, EngineSpec]
-    tokenizer: Any
-    settings: Settings
-    prompts: dict[str, list[Prompt]]
-    limits: dict[str, int | None]  # documents of each task; None for all
-    speed_prompts: int
-    repeats: int
-    concurrency: int
-    samples: int | None = None  # of each document; None for each task's own number
-    baseline: Baseline | None = None  # an earlier run to take answers from, settled
-    fidelity: bool = True
+    `control` says which of `ar`'s two measurements are made, None for both; in the turn that is
+    `closing` the plain target looks at what all lanes have answered.
+    """
 
-    def identity(self, facts: dict[str, Any], *, drafted: bool = True) -> list[Any]:
-        """What a record depends on: model, dtype, engine version and setup.
-
-        Without `drafted` a draft's weights play no part.
-        """
-        weights = self.fingerprint if drafted else self.fingerprint[:1]
-        return [self.config.name, weights, _setup(facts)]
+    engines: tuple[str, ...]
+    quality: bool = True
+    control: bool | None = None
+    closing: bool = True
 
 
-def _setup(facts: dict[str, Any]) -> dict[str, Any]:
-    return {key: facts.get(key) for key in ("vllm", "runner", "dtype", "device", "graphs")}
-
-
-def _differing(facts: dict[str, Any], before: dict[str, Any]) -> str | None:
-    """The first key in which an engine is set up otherwise than one before."""
-    return next((key for key, value in _setup(facts).items() if value != before.get(key)), None)
+def turns(job: Job) -> list[Turn]:
+    """All engines in one turn, or one engine a turn."""
+    if not job.sequential:
+        return [Turn(tuple(job.specs))]
+    first = Turn((AR,), control=False, closing=False)
+    drafted = [Turn((name,), closing=False) for name in job.specs if name != AR]
+    return [first, *drafted, Turn((AR,), quality=False, control=True)]
 
 
 def evaluate(
@@ -76,295 +63,274 @@ def evaluate(
     What fails takes its own cell with it, an engine that died all its lanes; the rest goes on, and
     the run's status is "failed". Interrupted, the records stay for the next session.
     """
-    failures = Failures(run, progress)
-    with contextlib.ExitStack() as stack:
-        engines = _start_engines(job, run, stack, progress, make_engine, failures)
-        _check_baseline(job, engines)
-        lanes = [lane for lane in job.lanes if lane.engine_id in engines]
-        lanes = _quality(job, run, lanes, engines, progress, failures)
-        if job.fidelity:
-            _fidelity(job, run, lanes, engines, progress, failures)
-        if any(lane.draft is None for lane in lanes):
-            _speed(job, run, lanes, engines, progress, failures)
-        _record_memory(job, run, engines)
-    run.manifest["failures"] = failures.found
-    run.manifest["status"] = "failed" if failures.found else "complete"
+    run.manifest["sequential"] = job.sequential
+    evaluation = Evaluation(job, run, progress, make_engine)
+    for turn in turns(job):
+        evaluation.take(turn)
+    failed = evaluation.failures.found
+    run.manifest["failures"] = failed
+    run.manifest["status"] = "failed" if failed else "complete"
     return write_results(job, run)
 
 
-class Failures:
-    """What failed in this session: said at once, kept for the manifest, traced in the logs."""
+class Evaluation:
+    """The engines loaded now, those lost so far, and the phases they take part in."""
 
-    def __init__(self, run: Run, progress: Progress) -> None:
-        self.found: list[dict[str, Any]] = []
-        self._log = run.folder / "logs" / "failures.log"
-        self._progress = progress
+    def __init__(self, job: Job, run: Run, progress: Progress, make_engine: MakeEngine) -> None:
+        self.job, self.run, self.progress = job, run, progress
+        self.failures = Failures(run, progress)
+        self._make_engine = make_engine
+        self._engines: dict[str, Engine] = {}
+        self._lost: set[str] = set()
 
-    def note(self, phase: str, task: str | None, lanes: list[str], error: Exception) -> None:
-        """Note one; `task` None means that it concerns them all."""
-        known = isinstance(error, MarsError)
-        reason = str(error) if known else f"{type(error).__name__}: {error}"
-        self.found.append({"phase": phase, "task": task, "lanes": lanes, "reason": reason})
-        hint = getattr(error, "hint", None) or (None if known else f"the trace is in {self._log}")
-        where = phase if task is None else f"{phase} {task}"
-        self._progress.note(
-            f"failed: {where} ({', '.join(lanes)}): {reason}" + (f" ({hint})" if hint else "")
-        )
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("a", encoding="utf-8") as file:
-            traceback.print_exception(error, file=file)
+    def take(self, turn: Turn) -> None:
+        """Load the turn's engines, run its phases, and stop the engines."""
+        with contextlib.ExitStack() as stack:
+            self._engines = {}
+            self._load(turn, stack)
+            self._check_baseline()
+            if turn.quality:
+                self._quality()
+            if turn.closing:
+                self._control()
+                self._fidelity()
+            self._speed(turn.control)
+            if turn.closing:
+                self._divergence()
+            self._record_memory()
 
+    def _lanes(self, *, loaded: bool = True) -> list[Lane]:
+        """The lanes whose engine is not lost; only those `loaded` now, or all."""
+        return [
+            lane
+            for lane in self.job.lanes
+            if lane.engine_id not in self._lost and (lane.engine_id in self._engines or not loaded)
+        ]
 
-def _start_engines(
-    job: Job,
-    run: Run,
-    stack: contextlib.ExitStack,
-    progress: Progress,
-    make_engine: MakeEngine,
-    failures: Failures,
-) -> dict[str, Engine]:
-    """Load the engines; one that cannot load is a failure of its lanes only.
+    def _lose(self, phase: str, engine_id: str, error: EngineError) -> None:
+        """The engine died, or cannot load: its lanes go no further."""
+        lanes = [lane.id for lane in self.job.lanes if lane.engine_id == engine_id]
+        self._lost.add(engine_id)
+        self.failures.note(phase, None, lanes, error)
 
-    Together where the cache's size is given in bytes; one after another on a GPU, where vLLM
-    measures what is free and another engine that loads meanwhile would count as its own.
-    """
-    engines: dict[str, Engine] = {}
-    together = all("kv_cache_memory_bytes" in spec.args for spec in job.specs.values())
-    with progress.phase("loading engines", len(job.specs)) as step:
-        for engine_id, spec in job.specs.items():
-            engine = make_engine(spec, run.folder / "logs" / f"engine-{engine_id}.log")
-            stack.callback(engine.stop)
-            engines[engine_id] = engine
-            if together:
-                with contextlib.suppress(EngineError):  # `ready` tells what became of it
-                    engine.start()
-        for engine_id, engine in list(engines.items()):
-            try:
-                if not together:
-                    engine.start()
-                engine.ready()
-            except EngineError as error:
-                del engines[engine_id]
-                lanes = [lane.id for lane in job.lanes if lane.engine_id == engine_id]
-                failures.note("loading", None, lanes, error)
-            step(1)
-    _record_lanes(job, run, engines)
-    return engines
+    @property
+    def _target(self) -> Engine | None:
+        """The plain target where it is loaded and alive."""
+        return None if AR in self._lost else self._engines.get(AR)
 
+    def _load(self, turn: Turn, stack: contextlib.ExitStack) -> None:
+        """Load the engines; one that cannot load is a failure of its lanes only.
 
-def _record_lanes(job: Job, run: Run, engines: dict[str, Engine]) -> None:
-    """Write the lanes into the manifest; refuse to mix records of differing engines.
-
-    Raises:
-        UsageError: an earlier session ran on another device, vLLM or dtype.
-    """
-    earlier = {lane["id"]: lane["engine"] for lane in run.manifest["lanes"]}
-    described = []
-    for lane in job.lanes:
-        engine = engines.get(lane.engine_id)
-        facts = {} if engine is None else {k: v for k, v in engine.facts.items() if k != "pid"}
-        before = earlier.get(lane.id) or facts
-        key = _differing(facts, before) if facts else None
-        if key is not None:
-            raise UsageError(
-                f"this run began with {key} {before.get(key)} and the engine now has {facts[key]}",
-                hint="start a new run: the records of the two would not compare",
-            )
-        described.append({**lane.describe(), "engine": facts or before})
-    run.manifest["lanes"] = described
-    run.save()
-
-
-def _record_memory(job: Job, run: Run, engines: dict[str, Engine]) -> None:
-    """Note each engine's peak memory beside its lanes; one that died has none to tell."""
-    found: dict[str, dict[str, float | None]] = {}
-    for engine_id, engine in engines.items():
-        with contextlib.suppress(EngineError):
-            found[engine_id] = engine.peak_memory()
-    for lane, described in zip(job.lanes, run.manifest["lanes"], strict=True):
-        described["memory"] = found.get(lane.engine_id)
-    run.save()
-
-
-def _check_baseline(job: Job, engines: dict[str, Engine]) -> None:
-    """Refuse answers of engines that are not like ours.
-
-    Raises:
-        UsageError: the earlier run was on another device, vLLM or dtype.
-    """
-    if job.baseline is None:
-        return
-    for lane in job.lanes:
-        if lane.id in job.baseline.taken and lane.engine_id in engines:
-            facts, before = engines[lane.engine_id].facts, job.baseline.facts(lane.id)
-            key = _differing(facts, before)
-            if key is not None:
-                what = key if lane.draft is None else f"{key} of {lane.id}"
-                raise job.baseline.differs(what, before.get(key), facts.get(key))
-
-
-def _quality(
-    job: Job,
-    run: Run,
-    lanes: list[Lane],
-    engines: dict[str, Engine],
-    progress: Progress,
-    failures: Failures,
-) -> list[Lane]:
-    """Every lane answers every task; return the lanes whose engines are still alive."""
-    dead: set[str] = set()
-    for task in job.tasks:
-        for lane in lanes:
-            if lane.engine_id in dead:
-                continue
-            engine = engines[lane.engine_id]
-            try:
-                run_quality(
-                    run,
-                    task,
-                    lane,
-                    engine,
-                    prompts=job.prompts[task.name],
-                    tokenizer=job.tokenizer,
-                    settings=job.settings,
-                    identity=job.identity(engine.facts, drafted=lane.draft is not None),
-                    limit=job.limits[task.name],
-                    samples=job.samples,
-                    concurrency=job.concurrency,
-                    progress=progress,
-                    earlier=job.baseline.records(task.name, lane.id) if job.baseline else (),
-                )
-            except EngineError as error:
-                dead.add(lane.engine_id)
-                gone = [other.id for other in lanes if other.engine_id == lane.engine_id]
-                failures.note("quality", None, gone, error)
-            except Exception as error:
-                failures.note("quality", task.name, [lane.id], error)
-    return [lane for lane in lanes if lane.engine_id not in dead]
-
-
-def _fidelity(
-    job: Job,
-    run: Run,
-    lanes: list[Lane],
-    engines: dict[str, Engine],
-    progress: Progress,
-    failures: Failures,
-) -> None:
-    """The plain target re-scores what every lane answered, where that means something."""
-    plain = next((lane for lane in lanes if lane.draft is None), None)
-    if plain is None:
-        return
-    target = engines[plain.engine_id]
-    for task, prompts in job.prompts.items():
-        if obstacle(prompts) is None:
-            for lane in lanes:
+        Together where the cache's size is given in bytes; one after another on a GPU, where vLLM
+        measures what is free and another engine that loads meanwhile would count as its own.
+        """
+        specs = {name: self.job.specs[name] for name in turn.engines if name not in self._lost}
+        together = all("kv_cache_memory_bytes" in spec.args for spec in specs.values())
+        label = "loading engines" if len(self.job.specs) == len(specs) else "loading an engine"
+        with self.progress.phase(label, len(specs)) as step:
+            for name, spec in specs.items():
+                log = self.run.folder / "logs" / f"engine-{name}.log"
+                engine = self._engines[name] = self._make_engine(spec, log)
+                stack.callback(engine.stop)
+                if together:
+                    with contextlib.suppress(EngineError):  # `ready` tells what became of it
+                        engine.start()
+            for name, engine in self._engines.items():
                 try:
-                    run_fidelity(
-                        run,
+                    if not together:
+                        engine.start()
+                    engine.ready()
+                except EngineError as error:
+                    self._lose("loading", name, error)
+                step(1)
+        self._record_lanes()
+
+    def _record_lanes(self) -> None:
+        """Write the lanes into the manifest; refuse to mix records of differing engines.
+
+        Raises:
+            UsageError: an earlier session ran on another device, vLLM or dtype.
+        """
+        earlier = {lane["id"]: lane for lane in self.run.manifest["lanes"]}
+        described = []
+        loaded = self._lanes()
+        for lane in self.job.lanes:
+            known = earlier.get(lane.id, {})
+            before = facts = known.get("engine", {})
+            if lane in loaded:
+                engine = self._engines[lane.engine_id]
+                facts = {k: v for k, v in engine.facts.items() if k != "pid"}
+                key = differing(facts, before) if before else None
+                if key is not None:
+                    raise UsageError(
+                        f"this run began with {key} {before.get(key)} and the engine now has "
+                        f"{facts[key]}",
+                        hint="start a new run: the records of the two would not compare",
+                    )
+            memory = known.get("memory")
+            described.append({**lane.describe(), "engine": facts, "memory": memory})
+        self.run.manifest["lanes"] = described
+        self.run.save()
+
+    def _record_memory(self) -> None:
+        """Note each engine's peak memory beside its lanes; one that died has none to tell."""
+        for name, engine in self._engines.items():
+            found = None
+            with contextlib.suppress(EngineError):
+                found = None if name in self._lost else engine.peak_memory()
+            for lane, described in zip(self.job.lanes, self.run.manifest["lanes"], strict=True):
+                if lane.engine_id == name:
+                    described["memory"] = found
+        self.run.save()
+
+    def _check_baseline(self) -> None:
+        """Refuse answers of engines that are not like ours.
+
+        Raises:
+            UsageError: the earlier run was on another device, vLLM or dtype.
+        """
+        baseline = self.job.baseline
+        for lane in self._lanes() if baseline is not None else ():
+            assert baseline is not None
+            if lane.id in baseline.taken:
+                facts, before = self._engines[lane.engine_id].facts, baseline.facts(lane.id)
+                key = differing(facts, before)
+                if key is not None:
+                    what = key if lane.draft is None else f"{key} of {lane.id}"
+                    raise baseline.differs(what, before.get(key), facts.get(key))
+
+    def _identity(self, lane: Lane) -> list[Any]:
+        """What the lane's records depend on beside the lane."""
+        facts = self._engines[lane.engine_id].facts
+        return self.job.identity(facts, drafted=lane.draft is not None)
+
+    def _quality(self) -> None:
+        """Every lane that is loaded answers every task."""
+        job = self.job
+        for task in job.tasks:
+            for lane in self._lanes():
+                if lane.engine_id in self._lost:
+                    continue
+                try:
+                    run_quality(
+                        self.run,
                         task,
                         lane,
-                        target,
-                        prompts,
-                        identity=job.identity(target.facts, drafted=False),
-                        progress=progress,
+                        self._engines[lane.engine_id],
+                        prompts=job.prompts[task.name],
+                        tokenizer=job.tokenizer,
+                        settings=job.settings,
+                        identity=self._identity(lane),
+                        limit=job.limits[task.name],
+                        samples=job.samples,
+                        concurrency=job.max_num_seqs,
+                        progress=self.progress,
+                        earlier=job.baseline.records(task.name, lane.id) if job.baseline else (),
                     )
                 except EngineError as error:
-                    lanes.remove(plain)  # nothing is left to time the others against
-                    failures.note("fidelity", None, [plain.id], error)
-                    return
+                    self._lose("quality", lane.engine_id, error)
+                except Exception as error:
+                    self.failures.note("quality", task.name, [lane.id], error)
 
+    def _judge(self, phase: str, judge: Callable[[str, Lane, Engine], None]) -> None:
+        """Have the plain target look at every greedy task's answers, while it lives."""
+        plain = next(lane for lane in self.job.lanes if lane.draft is None)
+        for task, prompts in self.job.prompts.items():
+            target = self._target
+            if target is not None and obstacle(prompts) is None:
+                try:
+                    judge(task, plain, target)
+                except EngineError as error:
+                    self._lose(phase, AR, error)
 
-def _speed(
-    job: Job,
-    run: Run,
-    lanes: list[Lane],
-    engines: dict[str, Engine],
-    progress: Progress,
-    failures: Failures,
-) -> None:
-    identity = job.identity(engines[lanes[0].engine_id].facts)
-    plans = {
-        task: plan_speed(
-            [prompt for prompt in prompts if prompt.sample == 0][: job.speed_prompts],
+    def _control(self) -> None:
+        def again(task: str, plain: Lane, target: Engine) -> None:
+            run_control(
+                self.run,
+                task,
+                plain,
+                target,
+                self.job.prompts[task],
+                identity=self._identity(plain),
+                concurrency=self.job.max_num_seqs,
+                progress=self.progress,
+            )
+
+        self._judge("control", again)
+
+    def _fidelity(self) -> None:
+        def score(task: str, plain: Lane, target: Engine) -> None:
+            for lane in self.job.lanes:
+                run_fidelity(
+                    self.run,
+                    task,
+                    lane,
+                    target,
+                    self.job.prompts[task],
+                    identity=self._identity(plain),
+                    progress=self.progress,
+                )
+
+        if self.job.fidelity:
+            self._judge("fidelity", score)
+
+    def _divergence(self) -> None:
+        def look(task: str, plain: Lane, target: Engine) -> None:
+            run_divergence(
+                self.run,
+                task,
+                target,
+                self.job.prompts[task],
+                identity=self._identity(plain),
+                progress=self.progress,
+            )
+
+        self._judge("divergence", look)
+
+    def _speed(self, control: bool | None) -> None:
+        """Time the lanes that are loaded, of `ar` the measurements that this turn makes."""
+        if AR in self._lost:
+            return  # nothing is left to time the others against
+        lanes, loaded = self._lanes(loaded=False), self._lanes()
+        plans = [
+            (task, self._blocks(task, lanes, loaded, concurrency, control))
+            for task in self.job.prompts
+            for concurrency in self.job.concurrency
+        ]
+        to_do = [(task, missing(self.run, task, plan)) for task, plan in plans]
+        try:
+            first = next((task for task, blocks in to_do if blocks), None)
+            if first is not None:
+                most = max(self.job.concurrency)
+                with self.progress.phase("warming up", len(loaded)) as step:
+                    warm_up(self.run, self.job.to_time(first), loaded, self._engines, most)
+                    step(len(loaded))
+            for task, plan in plans:
+                if plan:
+                    run_speed(self.run, task, plan, self._engines, self.progress)
+        except EngineError as error:
+            self.failures.note("speed", None, [lane.id for lane in loaded], error)
+
+    def _blocks(
+        self,
+        task: str,
+        lanes: list[Lane],
+        loaded: list[Lane],
+        concurrency: int,
+        control: bool | None,
+    ) -> list[Block]:
+        prompts = self.job.to_time(task)
+        plan = plan_speed(
+            prompts,
             lanes,
-            identity=identity,
-            repeats=job.repeats,
+            identity=lambda lane: self._identity(lane) if lane in loaded else None,
+            repeats=self.job.repeats,
+            concurrency=concurrency,
         )
-        for task, prompts in job.prompts.items()
-    }
-    to_do = [timing for task, plan in plans.items() for timing in missing(run, task, plan)]
-    try:
-        if to_do:
-            with progress.phase("warming up", len(lanes)) as step:
-                warm_up(run, to_do[0].prompt, lanes, engines)
-                step(len(lanes))
-        for task, plan in plans.items():
-            if plan:
-                run_speed(run, task, plan, engines, progress)
-    except EngineError as error:
-        failures.note("speed", None, [lane.id for lane in lanes], error)
-
-
-def write_results(job: Job, run: Run) -> dict[str, Any]:
-    """Derive results.json and report.md from the records; return the results."""
-    lane_ids = [lane.id for lane in job.lanes]
-    tasks = {
-        task.name: TaskInput(
-            name=task.name,
-            metric=task.metric,
-            higher_is_better=task.higher_is_better,
-            speed_mode="interleaved",
-            quality={lane: list(read_records(run.quality(task.name, lane))) for lane in lane_ids},
-            speed=list(read_records(run.speed(task.name))),
-            notes=_notes(job, run, task),
-            directions=task.directions,
-            sampled=any(prompt.temperature > 0 for prompt in job.prompts[task.name]),
-            samples=job.samples,
-            fidelity={lane: list(read_records(run.fidelity(task.name, lane))) for lane in lane_ids},
-            fidelity_obstacle=obstacle(job.prompts[task.name]),
-        )
-        for task in job.tasks
-    }
-    manifest = run.manifest
-    results = build_results(
-        run={key: manifest[key] for key in ("id", "created", "status")},
-        model=manifest["plan"]["model"],
-        environment=run.session["environment"],
-        lanes=manifest["lanes"],
-        tasks=tasks,
-    )
-    write_json(run.folder / "results.json", results)
-    write_atomic(run.folder / "report.md", markdown(results))
-    run.save()
-    return results
-
-
-def _notes(job: Job, run: Run, task: Task) -> list[str]:
-    """What a reader of this task's figures must know, in sentences."""
-    notes = [
-        f"{failure['phase']} failed for {', '.join(failure['lanes'])}: {failure['reason']}"
-        for failure in run.manifest["failures"]
-        if failure["task"] in (None, task.name)
-    ]
-    prompts = [prompt for prompt in job.prompts[task.name] if prompt.sample == 0]
-    for lane in job.lanes:
-        records = read_records(run.quality(task.name, lane.id))
-        for earlier in dict.fromkeys(record["from"] for record in records if "from" in record):
-            notes.append(f"{lane.id}: answers taken from run {earlier}")
-    cut = sum(prompt.truncated for prompt in prompts)
-    if cut:
-        notes.append(f"{cut} of {len(prompts)} prompts were cut from the left to fit the context")
-    if job.samples is not None and job.samples > 1 and not any(p.varies for p in prompts):
-        notes.append("no chance is in this task's decoding: all samples of a document are equal")
-    if task.runs_code and not run.plan["allow_code_execution"]:
-        notes.append("answers are code, which was not run: --allow-code-execution scores them")
-    if task.metric.partition(",")[0] in task.corpus_metrics:
-        notes.append(f"{task.metric} is no mean over documents, and is not computed here")
-    sessions: dict[tuple[int, int], set[int]] = {}
-    for record in read_records(run.speed(task.name)):
-        sessions.setdefault((record["doc_id"], record["repeat"]), set()).add(record["session"])
-    mixed = sum(len(numbers) > 1 for numbers in sessions.values())
-    if mixed:
-        notes.append(f"{mixed} of {len(sessions)} timed rounds were interrupted and went on later")
-    return notes
+        return [
+            block
+            for block in plan
+            if block.prompts
+            and (turn := block.measurement).lane in loaded
+            and (control is None or turn.lane.draft is not None or turn.control == control)
+        ]

@@ -23,7 +23,7 @@ from mars_cli.errors import MarsError, UsageError
 from mars_cli.evaluation.lm import MarsLM, Prompt, Settings
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.tasks import Task
-from mars_cli.runs.files import Record, append_record, read_records, write_records
+from mars_cli.runs.files import Record, append_records, read_records, write_records
 from mars_cli.runs.provenance import digest
 from mars_cli.runs.run import Run
 
@@ -112,12 +112,12 @@ def run_quality(
     done = {record["key"]: record["text"] for record in read_records(path)}
     for record in earlier:
         if record["key"] in keys and record["key"] not in done:
-            append_record(path, record)
+            append_records(path, [record])
             done[record["key"]] = record["text"]
     missing = {key: prompt for key, prompt in keys.items() if key not in done}
     label = f"quality {task.name} {lane.id}"
     with progress.phase(label, len(keys), len(keys) - len(missing)) as step:
-        for record in _generate(run, lane, engine, missing, concurrency):
+        for record in answer(run, lane, engine, missing, concurrency):
             run.append(path, record)
             done[record["key"]] = record["text"]
             step(1)
@@ -136,10 +136,10 @@ def run_quality(
     run.attach_scores(path, {key: values for key, values in found.items() if values is not None})
 
 
-def _generate(
+def answer(
     run: Run, lane: Lane, engine: Engine, missing: dict[str, Prompt], concurrency: int
 ) -> Iterator[Record]:
-    """The record of each missing key, as its request finishes."""
+    """Let the lane answer in batches; the record of each missing key as its request finishes."""
     if not missing:
         return
     use_lane(engine, lane)

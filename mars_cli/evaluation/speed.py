@@ -1,11 +1,15 @@
-"""The speed phase: prompts timed one by one, the lanes interleaved prompt by prompt.
+"""The speed phase: lanes timed side by side in rotating order, so many requests in flight.
 
-`ar` is measured twice a round. The second is the A/A control: its spread is the noise floor.
+At concurrency 1 the lanes are interleaved prompt by prompt. At c > 1 a lane answers all prompts, c
+of them in flight, before the next lane does: a block. `ar` is measured twice a round; the second is
+the A/A control, whose spread is the noise floor.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +18,7 @@ from mars_cli.engine.lane import Lane
 from mars_cli.evaluation.lm import Prompt
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.quality import generation_record, record_key, request_for, use_lane
-from mars_cli.runs.files import read_records
+from mars_cli.runs.files import read_records, write_records
 from mars_cli.runs.run import Run
 
 WARM_UP_TOKENS = 32
@@ -22,14 +26,24 @@ WARM_UP_TOKENS = 32
 
 @dataclass(frozen=True)
 class Measurement:
-    """One timed generation of a round."""
+    """A lane's turn in a round."""
 
     lane: Lane
     control: bool = False
 
 
-def round_order(lanes: list[Lane], index: int) -> list[Measurement]:
-    """The measurements of one prompt in one repeat, rotated so that no lane always goes first.
+@dataclass(frozen=True)
+class Block:
+    """What one lane is timed on at once; `prompts` by record key, `fields` are of every record."""
+
+    measurement: Measurement
+    concurrency: int
+    prompts: dict[str, Prompt]
+    fields: dict[str, Any]
+
+
+def round_order(lanes: Sequence[Lane], index: int) -> list[Measurement]:
+    """The measurements of one round, rotated so that no lane always goes first.
 
     The control stands half a round from the `ar` that it repeats, so that drift shows in it.
     """
@@ -46,91 +60,113 @@ def round_order(lanes: list[Lane], index: int) -> list[Measurement]:
     return measurements[turn:] + measurements[:turn]
 
 
-@dataclass(frozen=True)
-class Timing:
-    """A measurement to make, and the fields that identify its record."""
-
-    prompt: Prompt
-    measurement: Measurement
-    fields: dict[str, Any]
-
-
 def plan_speed(
-    prompts: list[Prompt], lanes: list[Lane], *, identity: Any, repeats: int
-) -> dict[str, Timing]:
-    """All measurements of a task by record key, in the order in which they are made."""
-    plan = {}
+    prompts: list[Prompt],
+    lanes: Sequence[Lane],
+    *,
+    identity: Callable[[Lane], Any],
+    repeats: int,
+    concurrency: int,
+) -> list[Block]:
+    """All blocks of a task at this concurrency, in the order in which they are timed."""
+    rounds = [[prompt] for prompt in prompts] if concurrency == 1 else [prompts]
+    plan = []
     for repeat in range(repeats):
-        for number, prompt in enumerate(prompts):
-            order = round_order(lanes, repeat * len(prompts) + number)
+        for number, group in enumerate(rounds):
+            order = round_order(lanes, repeat * len(rounds) + number)
             for place, measurement in enumerate(order):
                 lane, control = measurement.lane, measurement.control
-                key = record_key(identity, lane, prompt, "speed", repeat, control)
+                rest = ("speed", repeat, control, concurrency)
+                keys = (record_key(identity(lane), lane, prompt, *rest) for prompt in group)
                 fields = {
-                    "key": key,
-                    "doc_id": prompt.doc_id,
                     "lane": lane.id,
                     "control": control,
                     "repeat": repeat,
                     "order": place,
+                    "concurrency": concurrency,
                 }
-                plan[key] = Timing(prompt, measurement, fields)
+                by_key = dict(zip(keys, group, strict=True))
+                plan.append(Block(measurement, concurrency, by_key, fields))
     return plan
 
 
-def missing(run: Run, task: str, plan: dict[str, Timing]) -> list[Timing]:
-    """What of the plan is not recorded yet."""
+def missing(run: Run, task: str, plan: Sequence[Block]) -> list[Block]:
+    """The blocks of the plan that are not wholly recorded yet."""
     done = {record["key"] for record in read_records(run.speed(task))}
-    return [timing for key, timing in plan.items() if key not in done]
+    return [block for block in plan if not block.prompts.keys() <= done]
 
 
 def run_speed(
-    run: Run,
-    task: str,
-    plan: dict[str, Timing],
-    engines: dict[str, Engine],
-    progress: Progress,
+    run: Run, task: str, plan: list[Block], engines: dict[str, Engine], progress: Progress
 ) -> None:
-    """Time what is not recorded yet, at concurrency 1 and without prefix-cache reads.
+    """Time what is not recorded yet, without prefix-cache reads.
 
     `engines` go by `Lane.engine_id`; all are loaded, and idle unless it is their turn: an engine
-    that waits is blocked on its pipe and uses no core.
+    that waits is blocked on its pipe and uses no core. A block counts only as a whole: of one that
+    a kill cut short nothing is kept.
 
     Raises:
-        EngineError: an engine died; what had finished is recorded.
+        EngineError: an engine died; the blocks that had finished are recorded.
     """
+    path = run.speed(task)
     to_do = missing(run, task, plan)
-    with progress.phase(f"speed {task}", len(plan), len(plan) - len(to_do)) as step:
-        for timing in to_do:
-            lane = timing.measurement.lane
-            engine = engines[lane.engine_id]
-            run.starting(1)
-            use_lane(engine, lane)
-            request = request_for(
-                timing.prompt, timing.fields["key"], use_prefix_cache=False, seed=lane.seed
-            )
-            (generation,) = engine.generate([request], concurrency=1)
-            run.append(
-                run.speed(task),
-                {
-                    **timing.fields,
-                    **generation_record(generation),
-                    "seconds": generation.seconds,
-                    "ttft_s": generation.ttft_s,
-                },
-            )
-            step(1)
+    again = {key for block in to_do for key in block.prompts}
+    records = list(read_records(path))
+    if any(record["key"] in again for record in records):
+        write_records(path, (record for record in records if record["key"] not in again))
+    total = sum(len(block.prompts) for block in plan)
+    in_flight = {block.concurrency for block in plan}
+    label = f"speed {task}" + "".join(f" x{c}" for c in in_flight if c > 1)
+    with progress.phase(label, total, total - len(again)) as step:
+        for block in to_do:
+            run.append_all(path, _time(run, block, engines))
+            step(len(block.prompts))
 
 
-def warm_up(run: Run, prompt: Prompt, lanes: list[Lane], engines: dict[str, Engine]) -> None:
+def _time(run: Run, block: Block, engines: dict[str, Engine]) -> list[dict[str, Any]]:
+    lane = block.measurement.lane
+    engine = engines[lane.engine_id]
+    run.starting(len(block.prompts))
+    use_lane(engine, lane)
+    requests = [
+        request_for(prompt, key, use_prefix_cache=False, seed=lane.seed)
+        for key, prompt in block.prompts.items()
+    ]
+    began = time.monotonic()
+    found = list(engine.generate(requests, block.concurrency))
+    spent = time.monotonic() - began
+    return [
+        {
+            "key": one.id,
+            "doc_id": block.prompts[one.id].doc_id,
+            **block.fields,
+            **generation_record(one),
+            "seconds": one.seconds,
+            "ttft_s": one.ttft_s,
+            "block_seconds": one.seconds if block.concurrency == 1 else spent,
+        }
+        for one in found
+    ]
+
+
+def warm_up(
+    run: Run,
+    prompts: Sequence[Prompt],
+    lanes: Sequence[Lane],
+    engines: dict[str, Engine],
+    concurrency: int,
+) -> None:
     """Let every lane generate a little, unrecorded: first requests compile and allocate."""
     for lane in lanes:
         engine = engines[lane.engine_id]
         use_lane(engine, lane)
-        short = min(WARM_UP_TOKENS, prompt.max_tokens)
-        request = request_for(prompt, f"warm-up-{lane.id}", use_prefix_cache=False, seed=lane.seed)
-        request = dataclasses.replace(request, max_tokens=short)
-        for _ in engine.generate([request], concurrency=1):
-            pass
-    run.session["warm_up_requests"] = run.session.get("warm_up_requests", 0) + len(lanes)
+        requests = [
+            dataclasses.replace(
+                request_for(one, f"warm-up-{n}", use_prefix_cache=False, seed=lane.seed),
+                max_tokens=min(WARM_UP_TOKENS, one.max_tokens),
+            )
+            for n, one in enumerate(prompts[:concurrency])
+        ]
+        for _ in engine.generate(requests, concurrency):
+            run.session["warm_up_requests"] = run.session.get("warm_up_requests", 0) + 1
     run.save()

@@ -11,6 +11,7 @@ from mars_cli.report import numbers
 from mars_cli.report.table import (
     LOSS,
     RECOVERY_NOTES,
+    concurrency_lines,
     documents_text,
     fidelity_lines,
     has_loss,
@@ -100,7 +101,8 @@ def _task(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[
     yield from _table(COLUMNS, rows)
     yield ""
     yield f"- {text(noise_line(noise))}"
-    lines = [*pass_lines(task), *fidelity_lines(task), *task_notes(task)]
+    lines = [*concurrency_lines(task, noise), *pass_lines(task), *fidelity_lines(task)]
+    lines += task_notes(task)
     yield from (f"- {text(line)}" for line in lines)
 
 

@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mars_cli.analysis.agreement import NOT_LOSSLESS
 from mars_cli.analysis.metrics import BASELINE
 from mars_cli.report import numbers
 
@@ -60,7 +61,9 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
                 expand=False,
             )
         )
-        parts.extend(_bullets([*pass_lines(task), *fidelity_lines(task), *task_notes(task)]))
+        noise = results["noise"].get(name)
+        lines = [*concurrency_lines(task, noise), *pass_lines(task), *fidelity_lines(task)]
+        parts.extend(_bullets([*lines, *task_notes(task)]))
     if not tasks:
         parts.append(Text("No task has results."))
     if len(tasks) > 1:
@@ -144,6 +147,27 @@ def noise_line(noise: Mapping[str, Any] | None) -> str:
         f"A/A {value} {numbers.interval(noise['aa_ci'])} (ar against itself): "
         "differences inside are noise"
     )
+
+
+def concurrency_lines(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[str]:
+    """Where several concurrencies were timed, a line each: speedup and throughput of each lane."""
+    levels = task.get("concurrency") or []
+    for level in levels if len(levels) > 1 else ():
+        figures = []
+        for lane, found in task["lanes"].items():
+            at = found["by_concurrency"][str(level)]
+            text = f"{lane} {numbers.rate(at['throughput'])} tok/s"
+            if lane != BASELINE:
+                text += f" in all ({numbers.ratio(at['throughput_speedup'])})"
+                text += f", each {numbers.ratio(at['speedup'])}"
+                text += _after(" ", numbers.interval(at["speedup_ci"]))
+                text += f" {NOISE_MARK}" if is_noise(at) else ""
+            figures.append(text)
+        floor = (noise or {}).get("by_concurrency", {}).get(str(level), {})
+        if floor.get("aa_speedup") is not None:
+            ends = _after(" ", numbers.interval(floor["aa_ci"]))
+            figures.append(f"A/A {numbers.ratio(floor['aa_speedup'])}{ends}")
+        yield numbers.printable(f"{level} in flight: {'; '.join(figures)}")
 
 
 def pass_lines(task: Mapping[str, Any]) -> Iterator[str]:
@@ -296,7 +320,8 @@ def _bullets(lines: list[str] | Iterator[str]) -> list[RenderableType]:
         grid = Table.grid(padding=0)
         grid.add_column(width=4)
         grid.add_column(overflow="fold")
-        grid.add_row("  - ", Text(line, overflow="fold"))
+        loud = "bold red" if NOT_LOSSLESS in line else ""
+        grid.add_row("  - ", Text(line, overflow="fold", style=loud))
         bullets.append(grid)
     return bullets
 

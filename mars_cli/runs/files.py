@@ -33,18 +33,22 @@ def write_json(path: Path, value: Any) -> None:
     write_atomic(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def append_record(path: Path, record: Record) -> None:
-    """Append one record as one line, in a single write."""
+def append_records(path: Path, records: Iterable[Record]) -> None:
+    """Append records as one line each, in a single write."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n"
     with path.open("ab") as file:
-        file.write(line.encode())
+        file.write(_lines(records).encode())
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:
     """Replace `path` with these records."""
-    lines = (json.dumps(record, allow_nan=False, ensure_ascii=False) for record in records)
-    write_atomic(path, "".join(line + "\n" for line in lines))
+    write_atomic(path, _lines(records))
+
+
+def _lines(records: Iterable[Record]) -> str:
+    return "".join(
+        json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n" for record in records
+    )
 
 
 def read_records(path: Path) -> Iterator[Record]:

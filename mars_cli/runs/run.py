@@ -2,7 +2,7 @@
 
 outputs/<id>/
   manifest.json      the plan, resolved; environment; lanes; sessions; status
-  records/           prompts, quality, fidelity, speed: append-only JSON lines
+  records/           prompts, quality, control, fidelity, speed, divergence: JSON lines
   logs/              one file an engine
   results.json  report.md      derived; can be rebuilt from the records at any time
 """
@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from filelock import FileLock, Timeout
 from mars_cli.errors import UsageError
 from mars_cli.runs.files import (
     Record,
-    append_record,
+    append_records,
     drop_torn_line,
     read_records,
     write_json,
@@ -120,12 +121,15 @@ class Run:
         self.session["requests_started"] += requests
         self.save()
 
-    def append(self, path: Path, record: Record) -> Record:
+    def append(self, path: Path, record: Record) -> None:
         """Append a generated record, marked with this session."""
-        marked = {**record, "session": self.session["number"]}
-        append_record(path, marked)
-        self.session["records"] += 1
-        return marked
+        self.append_all(path, [record])
+
+    def append_all(self, path: Path, records: Sequence[Record]) -> None:
+        """Append generated records, marked with this session, in a single write."""
+        number = self.session["number"]
+        append_records(path, ({**record, "session": number} for record in records))
+        self.session["records"] += len(records)
 
     def prompts(self, task: str) -> Path:
         """Where a task's prompts are recorded."""
@@ -138,6 +142,14 @@ class Run:
     def fidelity(self, task: str, lane: str) -> Path:
         """Where a lane's fidelity records of a task are."""
         return self.folder / "records" / "fidelity" / task / f"{lane}.jsonl"
+
+    def control(self, task: str) -> Path:
+        """Where the second answers of `ar` to a task are."""
+        return self.folder / "records" / "control" / f"{task}.jsonl"
+
+    def divergence(self, task: str) -> Path:
+        """Where it is recorded how timed outputs leave `ar`'s."""
+        return self.folder / "records" / "divergence" / f"{task}.jsonl"
 
     def speed(self, task: str) -> Path:
         """Where a task's speed records are."""
@@ -154,12 +166,11 @@ class Run:
     def _settle_dead_sessions(self) -> None:
         """A killed session could not say what it left behind: its records do.
 
-        Records `from` another run are no session's.
+        Prompts, and records `from` another run, are no session's.
         """
         found: Counter[int] = Counter()
-        for phase in ("quality", "fidelity", "speed"):
-            for path in (self.folder / "records" / phase).rglob("*.jsonl"):
-                found.update(r["session"] for r in read_records(path) if "from" not in r)
+        for path in (self.folder / "records").rglob("*.jsonl"):
+            found.update(r["session"] for r in read_records(path) if "session" in r)
         for session in self.manifest["sessions"]:
             if session["ended"] is None:
                 session["ended"] = "killed"

@@ -46,8 +46,13 @@ LANE_KEYS = {
     "tokens_per_s",
     "ttft_ms",
     "tpot_ms",
+    "throughput",
+    "throughput_speedup",
+    "by_concurrency",
     "exact_match_ar",
     "first_divergence_median",
+    "first_divergence_ratio",
+    "batched_match_ar",
     "tokens",
     "length_ratio",
     "truncated_share",
@@ -167,7 +172,13 @@ def tasks(name="mars_products"):
             "lane": st.sampled_from([lane["id"] for lane in LANES]),
             "repeat": st.integers(0, 2),
         },
-        optional={"control": st.booleans(), "seconds": number, "ttft_s": number},
+        optional={
+            "control": st.booleans(),
+            "seconds": number,
+            "ttft_s": number,
+            "concurrency": st.sampled_from([1, 8]),
+            "block_seconds": number,
+        },
     )
     return st.builds(
         task,

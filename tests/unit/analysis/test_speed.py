@@ -41,7 +41,7 @@ def test_a_strict_lane_that_differs_from_ar_is_not_lossless_here():
     strict, mars = lane_of(found, STRICT), lane_of(found, MARS)
     assert strict["exact_match_ar"] == pytest.approx(11 / 12)
     assert strict["first_divergence_median"] == 1.0
-    assert "not lossless here: 1 of 12 outputs differ from ar's" in strict["notes"]
+    assert "not lossless here: 1 of 12 timed outputs differ from ar's" in strict["notes"]
     assert not any("lossless" in note for note in mars["notes"])
 
 

@@ -11,7 +11,7 @@ from mars_cli.config import ModelConfig
 from mars_cli.engine.lane import plan_lanes
 from mars_cli.engine.protocol import EngineSpec, Generation, Request, ScoreRequest
 from mars_cli.errors import EngineError
-from mars_cli.evaluation.evaluate import Job
+from mars_cli.evaluation.job import Job
 from mars_cli.evaluation.lm import Settings
 from mars_cli.evaluation.quality import prepare_prompts
 from mars_cli.evaluation.tasks import Task, load_tasks
@@ -177,7 +177,7 @@ def job_for(
         limits={"echo": 6},
         speed_prompts=2,
         repeats=2,
-        concurrency=4,
+        max_num_seqs=4,
         samples=samples,
         fidelity=fidelity,
     )

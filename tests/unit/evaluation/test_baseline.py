@@ -22,7 +22,8 @@ from mars_cli.engine.protocol import EngineSpec
 from mars_cli.errors import UsageError
 from mars_cli.evaluation import evaluate as module
 from mars_cli.evaluation.baseline import check_plan, open_baseline, settle
-from mars_cli.evaluation.evaluate import Job, evaluate
+from mars_cli.evaluation.evaluate import evaluate
+from mars_cli.evaluation.job import Job
 from mars_cli.runs.files import read_records, write_json
 from mars_cli.runs.run import Run, read_manifest
 from mars_cli.verification.spec import RuleSpec
@@ -167,7 +168,7 @@ def test_sessions_count_what_was_generated_only(
     assert manifest is not None
     assert manifest["plan"]["baseline"] == "first"
     (session,) = manifest["sessions"]
-    assert session["records"] == session["requests_started"] == 6 + 2 * 2 * 4
+    assert session["records"] == session["requests_started"] == 6 + 2 * 2 * 4 + 6  # and the control
     assert session["in_flight_at_end"] == 0
 
 
@@ -196,7 +197,7 @@ def test_killed_session_is_settled_without_the_copies(
     assert manifest is not None
     killed, ended = manifest["sessions"]
     assert (killed["ended"], killed["records"], killed["in_flight_at_end"]) == ("killed", 2, 4)
-    assert (ended["records"], ended["in_flight_at_end"]) == (4 + 2 * 2 * 4, 0)
+    assert (ended["records"], ended["in_flight_at_end"]) == (4 + 2 * 2 * 4 + 6, 0)
     assert quality_asked(fake, job, out) == {MARS: 4}
     assert [len(quality(out, lane)) for lane in (AR, STRICT, MARS)] == [6, 6, 6]
 

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from mars_cli.errors import UsageError
-from mars_cli.evaluation.evaluate import Job, evaluate
+from mars_cli.evaluation.evaluate import evaluate
+from mars_cli.evaluation.job import Job
 from mars_cli.evaluation.quality import prepare_prompts
 from mars_cli.runs.files import read_records
 from mars_cli.runs.run import Run, read_manifest
 from tests.unit.evaluation.conftest import Silent
 
+KINDS = ("quality", "control", "speed")
 PLAN = {"model": {"name": "fake"}, "allow_code_execution": False}
 
 
@@ -25,7 +27,7 @@ def run_job(job: Job, folder: Path, fake: Any) -> dict[str, Any]:
 
 
 def record_keys(folder: Path) -> list[str]:
-    files = [p for kind in ("quality", "speed") for p in folder.glob(f"records/{kind}/**/*.jsonl")]
+    files = [p for kind in KINDS for p in folder.glob(f"records/{kind}/**/*.jsonl")]
     return [record["key"] for path in files for record in read_records(path)]
 
 
@@ -76,7 +78,7 @@ def test_engine_that_dies_costs_its_lanes_only_and_resume_completes_the_run(
     resumed = run_job(job, tmp_path, fake)
     assert resumed["run"]["status"] == "complete"
     keys = record_keys(tmp_path)
-    assert len(keys) == len(set(keys)) == 3 * 6 + 2 * 2 * 4
+    assert len(keys) == len(set(keys)) == 3 * 6 + 6 + 2 * 2 * 4
     reference = run_job(job, tmp_path / "uninterrupted", fake)
     assert sorted(keys) == sorted(record_keys(tmp_path / "uninterrupted"))
     assert resumed["tasks"]["echo"]["lanes"].keys() == reference["tasks"]["echo"]["lanes"].keys()
@@ -182,7 +184,7 @@ def test_score_that_breaks_costs_its_own_cell_only(
 
 
 def test_interrupted_round_is_said(job: Job, fake: Any, tmp_path: Path) -> None:
-    fake.fail_after = {"ar": 9}
+    fake.fail_after = {"ar": 15}
     run_job(job, tmp_path, fake)
     fake.fail_after = {}
     results = run_job(job, tmp_path, fake)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mars_cli.evaluation.evaluate import Job, evaluate
+from mars_cli.evaluation.evaluate import evaluate
+from mars_cli.evaluation.job import Job
 from mars_cli.runs.files import read_records
 from mars_cli.runs.run import Run
 from tests.unit.evaluation.conftest import Silent

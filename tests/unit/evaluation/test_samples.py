@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mars_cli.errors import MarsError, UsageError
-from mars_cli.evaluation.evaluate import Job, evaluate
+from mars_cli.evaluation.evaluate import evaluate
+from mars_cli.evaluation.job import Job
 from mars_cli.evaluation.quality import (
     prepare_prompts,
     refuse_equal_samples,
@@ -92,7 +93,7 @@ def test_seeds_are_spread_over_their_whole_range(make_job: MakeJob) -> None:
 
 def test_greedy_requests_have_no_seed(make_job: MakeJob, fake: Any, tmp_path: Path) -> None:
     run_job(make_job(), tmp_path, fake)
-    assert len(fake.requests) == 3 * 6 + 2 * 2 * 4 + 3
+    assert len(fake.requests) == 3 * 6 + 6 + 2 * 2 * 4 + 3
     assert all(request.sampling == {} for request in fake.requests)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mars_cli.errors import MarsError
 from mars_cli.runs.files import (
-    append_record,
+    append_records,
     drop_torn_line,
     read_records,
     write_json,
@@ -18,13 +18,13 @@ from mars_cli.runs.files import (
 def test_appended_records_are_read_back_in_order(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "records.jsonl"
     for number in range(3):
-        append_record(path, {"n": number, "text": "line\nbreak é"})
+        append_records(path, [{"n": number, "text": "line\nbreak é"}])
     assert [record["n"] for record in read_records(path)] == [0, 1, 2]
 
 
 def test_torn_last_line_is_not_a_record(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
-    append_record(path, {"n": 0})
+    append_records(path, [{"n": 0}])
     with path.open("a") as file:
         file.write('{"n": 1, "te')
     assert list(read_records(path)) == [{"n": 0}]
@@ -32,11 +32,11 @@ def test_torn_last_line_is_not_a_record(tmp_path: Path) -> None:
 
 def test_record_after_a_torn_line_starts_on_its_own(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
-    append_record(path, {"n": 0})
+    append_records(path, [{"n": 0}])
     with path.open("a") as file:
         file.write('{"n": 1, "te')
     drop_torn_line(path)
-    append_record(path, {"n": 2})
+    append_records(path, [{"n": 2}])
     assert [record["n"] for record in read_records(path)] == [0, 2]
 
 
