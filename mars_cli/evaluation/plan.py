@@ -22,8 +22,8 @@ from mars_cli.evaluation.job import Job
 from mars_cli.evaluation.lm import Settings
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.quality import prepare_prompts, refuse_equal_samples
-from mars_cli.evaluation.tasks import Task, load_tasks
-from mars_cli.runs.provenance import engine_version, environment, file_facts, fingerprint
+from mars_cli.evaluation.tasks import Task, data_facts, load_tasks
+from mars_cli.runs.provenance import engine_version, environment, fingerprint
 from mars_cli.runs.run import check_folder, read_manifest
 from mars_cli.scoring import sandbox
 
@@ -52,6 +52,7 @@ def prepare(
     plan = {**make_plan(options, config), "baseline": None if baseline is None else baseline.id}
     check_folder(out, plan)
     tasks = _tasks(options, plan)
+    plan["data"] = data_facts(tasks)
     if baseline is not None:
         check_plan(baseline, plan, [task.name for task in tasks])
     progress.note(f"mars eval {config.name}: {', '.join(plan['lanes'])} -> {out}")
@@ -106,7 +107,6 @@ def make_plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
         "seed": options["seed"],
         "sequential": options["sequential"],
         "samples": options["samples"],
-        "data": {task: file_facts(Path(path)) for task, path in options["data"].items()},
         "include_path": [str(path) for path in options["include_path"]],
         "engine_args": _engine_args(options, config),
         "allow_code_execution": options["allow_code_execution"],
@@ -178,16 +178,7 @@ def _tasks(options: dict[str, Any], plan: dict[str, Any]) -> list[Task]:
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"--include-path {folder}: no such folder")
-    data = {task: Path(path) for task, path in options["data"].items()}
-    tasks = load_tasks(plan["tasks"], include=folders, data=data)
-    for task in tasks:
-        if task.runs_code and not task.name.startswith("mars_"):
-            raise UsageError(
-                f"--tasks {task.name}: lm-eval scores it by running code from the model outside "
-                "any sandbox",
-                hint="mars_humaneval runs code in a sandbox, with --allow-code-execution",
-            )
-    return tasks
+    return load_tasks(plan["tasks"], include=folders, data=options["data"])
 
 
 def make_job(

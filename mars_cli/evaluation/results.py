@@ -66,6 +66,8 @@ def _notes(job: Job, run: Run, task: Task) -> list[str]:
         notes.append(f"{cut} of {len(prompts)} prompts were cut from the left to fit the context")
     if job.samples is not None and job.samples > 1 and not any(p.varies for p in prompts):
         notes.append("no chance is in this task's decoding: all samples of a document are equal")
+    if task.metric.partition(",")[0] == "unscored":
+        notes.append("this task has no scorer: speed, acceptance and fidelity are measured")
     if task.runs_code and not run.plan["allow_code_execution"]:
         notes.append("answers are code, which was not run: --allow-code-execution scores them")
     if task.metric.partition(",")[0] in task.corpus_metrics:

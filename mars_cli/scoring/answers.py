@@ -41,10 +41,12 @@ _NUMBER = re.compile(
     re.VERBOSE,
 )
 
-_HASHES = re.compile(r"(?<!#)####(?!#)\s*([^\n]*)")
-_BOX = re.compile(r"\\f?box(?:ed)?\s*\{")
+_HASHES = re.compile(r"(?<!#)####(?!#)\s*((?:(?!####)[^\n])*)")
+# An escaped brace belongs to a set, not to a box.
+_BRACE = re.compile(r"(?P<box>\\f?box(?:ed)?\s*\{)|\\.|(?P<open>\{)|(?P<close>\})", re.DOTALL)
+# Answers that go round in circles on one line make these overlap: hence the limit.
 _ANSWER = re.compile(
-    r"\banswer\b[^.\n:=]{0,60}?(?:\bis\b|\bwas\b|[:=])[\s*_:]*(?=([^\n]*))", re.IGNORECASE
+    r"\banswer\b[^.\n:=]{0,60}?(?:\bis\b|\bwas\b|[:=])[\s*_:]*(?=([^\n]{0,300}))", re.IGNORECASE
 )
 _SENTENCE_END = re.compile(r"\.(?=\s|$)")
 _ANSWER_WORDS = re.compile(r"\\[A-Za-z]+|\b(?:the|final|answer|is)\b", re.IGNORECASE)
@@ -52,11 +54,12 @@ _ANSWER_WORDS = re.compile(r"\\[A-Za-z]+|\b(?:the|final|answer|is)\b", re.IGNORE
 # The minus sign, the en dash and two typographic variants, all used for "minus".
 _MINUS = str.maketrans(dict.fromkeys("\u2212\u2013\ufe63\uff0d", "-") | {"\u2044": "/"})
 _SPELLINGS = (
-    (re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)(?=[0-9])"), ","),  # LaTeX 1{,}234
+    (re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)\s*(?=[0-9])"), ","),  # LaTeX 1{,}234
     (re.compile(r"(?<=[0-9])(?:\\[,!;: ]|[\u00a0\u2009\u202f])(?=[0-9]{3}(?![0-9]))"), ""),
     (re.compile(r"\\\$"), "$"),
-    (re.compile(r"(?<=[0-9])\s*\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r" \1/\2"),
-    (re.compile(r"\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r"\1/\2"),
+    (re.compile(r"\\[cdt]?frac\s*(\d)\s*(\d)"), r"\\frac{\1}{\2}"),
+    (re.compile(r"(?<=[0-9])\s*\\[cdt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}"), r" \1/\2"),
+    (re.compile(r"\\[cdt]?frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(\d+)\s*\}"), r"\1/\2"),
 )
 
 
@@ -74,11 +77,55 @@ def last_number(text: str) -> str | None:
     return next(iter(deque(_numbers(text), maxlen=1)), None)
 
 
+def plain_number(text: str) -> Fraction | None:
+    """The value of `text` if it is one number and nothing else (but for a `$`), or None."""
+    match = _NUMBER.fullmatch(_plainly(text).strip("$ "))
+    return None if match is None else _value(_spelt(match))
+
+
+def after_hashes(text: str) -> list[str]:
+    """The rest of the line after each `####`, without those of headings (`#### Step 3: ...`)."""
+
+    def is_heading(line: str) -> bool:
+        before_digits = re.split(r"[0-9]", _ANSWER_WORDS.sub("", line), maxsplit=1)[0]
+        return "=" not in line and re.search(r"[A-Za-z]", before_digits) is not None
+
+    return [match[1] for match in _HASHES.finditer(text) if not is_heading(match[1])]
+
+
+def boxed(text: str) -> list[str]:
+    r"""What each `\boxed{...}` holds, in order; if it is never closed, to the end of its line."""
+    opened: list[tuple[bool, int]] = []
+    found: list[tuple[int, int]] = []
+    for token in _BRACE.finditer(text):
+        if token["box"] or token["open"]:
+            opened.append((bool(token["box"]), token.end()))
+        elif token["close"] and opened:
+            is_box, start = opened.pop()
+            if is_box:
+                found.append((start, token.start()))
+    unclosed = [start for is_box, start in opened if is_box]
+    if unclosed:
+        end = text.find("\n", unclosed[-1])
+        found.append((unclosed[-1], end if end >= 0 else len(text)))
+    return [text[start:end] for start, end in sorted(found)]
+
+
+def after_answer(text: str) -> list[str]:
+    """The rest of the line after each "the answer is" or "Answer:", in order."""
+    return [match[1] for match in _ANSWER.finditer(text)]
+
+
+def first_sentence(text: str) -> str:
+    """`text` up to its first full stop."""
+    return _SENTENCE_END.split(text, maxsplit=1)[0]
+
+
 def final_answer(text: str) -> str | None:
     """The number that `text` gives as its answer, by the module's order of preference, or None."""
     text = strip_thinking(text)
-    for segments in (_after_hashes(text), _boxed(text), _after_answer(text)):
-        for segment in reversed(list(segments)):
+    for segments in (after_hashes(text), boxed(text), after_answer(text)):
+        for segment in reversed(segments):
             if (number := _first_number(segment)) is not None:
                 return number
     return last_number(text)
@@ -91,19 +138,26 @@ def same_number(first: str | None, second: str | None) -> bool:
 
 
 def _numbers(text: str) -> Iterator[str]:
+    return map(_spelt, _NUMBER.finditer(_plainly(text)))
+
+
+def _plainly(text: str) -> str:
     text = text.translate(_MINUS)
     for pattern, replacement in _SPELLINGS:
         text = pattern.sub(replacement, text)
-    for match in _NUMBER.finditer(text):
-        sign = "-" if match["sign"] == "-" else ""
-        if match["whole"]:
-            number = _mixed(match["whole"], match["part"])
-        elif match["top"]:
-            number = f"{match['top']}/{match['bottom']}"
-        else:
-            decimal = match["decimal"].lower()
-            number = f"0{decimal}" if decimal.startswith(".") else decimal
-        yield sign + number.replace(",", "")
+    return text
+
+
+def _spelt(match: re.Match[str]) -> str:
+    sign = "-" if match["sign"] == "-" else ""
+    if match["whole"]:
+        number = _mixed(match["whole"], match["part"])
+    elif match["top"]:
+        number = f"{match['top']}/{match['bottom']}"
+    else:
+        decimal = match["decimal"].lower()
+        number = f"0{decimal}" if decimal.startswith(".") else decimal
+    return sign + number.replace(",", "")
 
 
 def _mixed(whole: str, part: str) -> str:
@@ -122,29 +176,6 @@ def _value(number: str | None) -> Fraction | None:
 
 
 def _first_number(segment: str) -> str | None:
-    sentence = _SENTENCE_END.split(segment, maxsplit=1)[0]
+    sentence = first_sentence(segment)
     after_equals = next(_numbers(sentence.rpartition("=")[2]), None)
     return after_equals if after_equals is not None else next(_numbers(sentence), None)
-
-
-def _after_hashes(text: str) -> Iterator[str]:
-    """The rest of the line after each `####`, leaving out headings (`#### Step 3: ...`)."""
-    for match in _HASHES.finditer(text):
-        before_digits = re.split(r"[0-9]", _ANSWER_WORDS.sub("", match[1]), maxsplit=1)[0]
-        if "=" in match[1] or not re.search(r"[A-Za-z]", before_digits):
-            yield match[1]
-
-
-def _boxed(text: str) -> Iterator[str]:
-    r"""What each `\boxed{...}` holds, braces balanced; to the end of the line if never closed."""
-    for match in _BOX.finditer(text):
-        depth, end = 1, match.end()
-        while end < len(text) and text[end] != "\n" and depth:
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            end += 1
-        yield text[match.end() : end if depth else end - 1]
-
-
-def _after_answer(text: str) -> Iterator[str]:
-    for match in _ANSWER.finditer(text):
-        yield match[1]

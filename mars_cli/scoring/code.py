@@ -1,16 +1,18 @@
-"""From a model's answer to a program that can be run: for tasks in the manner of HumanEval.
+"""From a model's answer to a program that can be run: for tasks like HumanEval and MBPP.
 
-An item gives a `prompt` (imports, perhaps helpers, then the head of the function and its
-docstring), an `entry_point` and a `test` that defines `check(candidate)`. A chat model may answer
-with the whole function in a fence, with only the body, with prose around either, with the prompt
-repeated or not. The program that is graded:
+An item of HumanEval gives a `prompt` (imports, perhaps helpers, then the head of the function and
+its docstring), an `entry_point` and a `test` that defines `check(candidate)`; an item of MBPP only
+the tests, a list of `assert f(...) == ...`, whose entry point is the function they call. A chat
+model may answer with the whole function in a fence, with only the body, with prose around either,
+with the prompt repeated or not. The program that is graded:
 
     what stands before the function in the prompt (imports, helpers)
     the answer's code, whole; or, if it is only a body, the function's head and that body
-    the test, and `check(<entry_point>)`
+    the test, and `check(<entry_point>)`; or the asserts
 
 Which part of the answer is its code, in this order: the last python fence that defines the entry
-point; the last fence of any kind that defines it; if no fence does, the last python fence, or the
+point; the last fence of any kind that defines it; what stands before the first fence, if that
+defines it or is an indented body (the prompt had opened the fence); the last python fence, or the
 last fence; without a fence, the text itself. Thinking blocks are dropped first. A fence that never
 closes (a truncated answer) reaches to the end; there, and without fences, what follows the last
 top-level statement that can be parsed (prose, half a statement) is left out. An answer without
@@ -20,15 +22,19 @@ code makes a program that fails.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import textwrap
 import threading
 import warnings
+from collections.abc import Sequence
 
 from mars_cli.scoring.answers import strip_thinking
 
+# A python fence may open behind prose ("Here it is: ```python"), others start their line.
 _FENCE = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})[ \t]*(?P<language>[^\s`]*)[^\n`]*\n"
+    r"^(?P<indent>[ \t]*)(?:[^\n`]*(?=```python))?(?P<ticks>`{3,}|~{3,})[ \t]*"
+    r"(?P<language>[^\s`]*)[^\n`]*\n"
     r"(?P<body>.*?)(?:^[ \t]*(?P=ticks)[ \t]*$|(?P<unclosed>\Z))",
     re.DOTALL | re.MULTILINE,
 )
@@ -46,19 +52,45 @@ def program(prompt: str, answer: str, entry_point: str, test: str) -> str:
     `check(candidate)`. Nothing is executed here.
     """
     solution = _solution(prompt, extract(answer, entry_point), entry_point)
-    # Only valid at the top of a file, and the prompt's own imports come before the answer's.
-    future = "".join(line.rstrip("\n") + "\n" for line in _FUTURE.findall(solution))
-    return f"{future}{_FUTURE.sub('', solution)}\n\n{test}\n\ncheck({entry_point})\n"
+    return _program(solution, f"{test}\n\ncheck({entry_point})")
+
+
+def mbpp_program(answer: str, tests: Sequence[str], setup: str = "") -> str:
+    """The Python source that runs `tests`, assert statements, on what `answer` defines.
+
+    `setup` (imports, or objects made from the answer's own classes) runs between the two.
+    """
+    return _program(extract(answer, tested_function(tests)), "\n".join([setup, *tests]))
+
+
+def tested_function(tests: Sequence[str]) -> str:
+    """The function that `tests` are about: "f" for `assert set(f([1])) == set(g(1))`.
+
+    It is the outermost call of the first test that is not of a builtin; or, where all are of
+    builtins (`assert sum(10, 15) == 6`), the outermost. "" if the test calls nothing by name.
+    """
+    names = [
+        node.func.id
+        for node in ast.walk(ast.parse(tests[0]))  # breadth first
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    return next((name for name in names if not hasattr(builtins, name)), next(iter(names), ""))
 
 
 def extract(answer: str, entry_point: str) -> str:
     """The code in `answer`, its indentation kept; "" if there is none."""
     answer = strip_thinking(answer).replace("\r\n", "\n")
-    fences = [_fence(match, entry_point) for match in _FENCE.finditer(answer)]
+    fences = list(_FENCE.finditer(answer))
     if not fences:
         return _unfenced(answer, entry_point)
+    codes = [_fenced(match, entry_point) for match in fences]
     # A stable sort: among equals the one that stands last in the answer stays last.
-    return sorted(fences, key=lambda fence: (defines(fence[1], entry_point), fence[0]))[-1][1]
+    best = sorted(codes, key=lambda code: (defines(code[1], entry_point), code[0]))[-1][1]
+    before = answer[: fences[0].start()]
+    if defines(best, entry_point):
+        return best
+    is_body = before.lstrip("\n")[:1].isspace() and _parses(f"def _():\n{before}")
+    return _unfenced(before, entry_point) if is_body or defines(before, entry_point) else best
 
 
 def defines(code: str, name: str) -> bool:
@@ -68,7 +100,15 @@ def defines(code: str, name: str) -> bool:
     return re.search(pattern, code, re.MULTILINE) is not None
 
 
-def _fence(match: re.Match[str], entry_point: str) -> tuple[bool, str]:
+def _program(solution: str, tests: str) -> str:
+    if not solution.strip():  # what tests only builtins, or nothing, would pass
+        solution = 'raise AssertionError("the answer holds no code")'
+    # Only valid at the top of a file, and the prompt's own imports come before the answer's.
+    future = "".join(line.rstrip("\n") + "\n" for line in _FUTURE.findall(solution))
+    return f"{future}{_FUTURE.sub('', solution)}\n\n{tests}\n"
+
+
+def _fenced(match: re.Match[str], entry_point: str) -> tuple[bool, str]:
     """Whether the fence says python, and its code without the indentation of a list item."""
     code = re.sub(f"^{match['indent']}", "", match["body"], flags=re.MULTILINE)
     if match["unclosed"] is not None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
+import time
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mars_cli.scoring.answers import final_answer, last_number, same_number, strip_thinking
+from mars_cli.scoring.answers import (
+    boxed,
+    final_answer,
+    last_number,
+    plain_number,
+    same_number,
+    strip_thinking,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,11 +50,20 @@ from mars_cli.scoring.answers import final_answer, last_number, same_number, str
         ("7 / 8 of it.", "7/8"),
         (r"\frac{7}{8}", "7/8"),
         (r"-\dfrac{7}{8}", "-7/8"),
+        (r"\frac{-7}{8}", "-7/8"),
+        (r"\tfrac78", "7/8"),
+        (r"\frac{ 7 }{ 8 }", "7/8"),
         ("3 1/2 cups", "7/2"),
         (r"2\frac{1}{2}", "5/2"),
+        (r"2\frac12", "5/2"),
         (".5", "0.5"),
         ("-.5", "-0.5"),
+        ("$.50", "0.50"),
         ("50%", "50"),
+        (r"50\%", "50"),
+        (r"\(18\)", "18"),
+        (r"336^{\circ}", "336"),
+        (r"11,\! 111,\! 100", "11111100"),
         ("1.5e3", "1.5e3"),
         ("18km", "18"),
     ],
@@ -89,10 +103,16 @@ def test_what_looks_like_a_sign_or_separator_is_told_apart(text: str, number: st
         ("#### Step 3: add them\nThe sum is 18", "18"),
         ("#### 7\n#### Step 2: check it", "7"),
         ("####\n18", "18"),
+        ("####18", "18"),
+        ("#### 5 #### 6", "6"),
+        (r"#### $\boxed{18}$ in 3 days", "18"),
         (r"\boxed{5} apples, of which \boxed{\frac{1}{2}} is left; 3 remain", "1/2"),
         (r"\boxed{x = 18} of 20", "18"),
         (r"\boxed{18 \text{ in 3 days}}", "18"),
         (r"\boxed{18", "18"),
+        ("\\boxed{\n18\n} in 3 days", "18"),
+        (r"\boxed{\boxed{18}} of 20", "18"),
+        (r"\boxed{18} and \boxed{} of 20", "18"),
         (r"The answer is 4. But #### 5 and \boxed{6}", "5"),
         (r"The answer is 4. But \boxed{6}", "6"),
         ("The answer is 4. I used 3 steps.", "4"),
@@ -120,6 +140,49 @@ def test_the_stated_order_of_preference_holds(text: str, number: str) -> None:
 )
 def test_thinking_is_not_part_of_the_answer(text: str, rest: str) -> None:
     assert strip_thinking(text) == rest
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        (r"\boxed{\frac{1}{2}} or \fbox{3}", [r"\frac{1}{2}", "3"]),
+        (r"\boxed{\{1, 2\}}", [r"\{1, 2\}"]),
+        (r"\boxed{\left\{ x \right.} {}", [r"\left\{ x \right."]),
+        ("{ \\boxed{1} } } \\boxed{2 and {\n3", ["1", "2 and {"]),
+        ("no box {5}", []),
+    ],
+)
+def test_boxes_end_where_their_braces_balance(text: str, contents: list[str]) -> None:
+    assert boxed(text) == contents
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("18", Fraction(18)),
+        (r"\$1,234.50", Fraction("1234.5")),
+        ("\u22123", Fraction(-3)),
+        (r"\frac{3}{4}", Fraction(3, 4)),
+        ("18 apples", None),
+        ("1, 2", None),
+        ("1 2", None),
+        ("5x", None),
+        ("5/0", None),
+        ("", None),
+    ],
+)
+def test_a_plain_number_is_a_number_and_nothing_else(text: str, value: Fraction | None) -> None:
+    assert plain_number(text) == value
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["The answer is that ", "The answer is 5. ", r"\boxed{", "#### x ", "1/", "<think>", "9"],
+)
+def test_an_answer_that_goes_round_in_circles_is_read_in_no_time(line: str) -> None:
+    begin = time.process_time()
+    final_answer(line * (100_000 // len(line)))
+    assert time.process_time() - begin < 5
 
 
 def test_thinking_that_never_ended_gives_no_answer() -> None:
@@ -176,33 +239,3 @@ def test_every_decimal_comes_back_exactly(value: Decimal) -> None:
 def test_no_text_makes_the_reader_fail(text: str) -> None:
     number = final_answer(text)
     assert number is None or same_number(number, number) or number.endswith("0")
-
-
-@pytest.mark.data
-def test_every_gold_answer_of_gsm8k_is_graded_right_in_each_style() -> None:
-    folder = os.environ.get("MARS_TEST_DATA")
-    if not folder:
-        pytest.skip("MARS_TEST_DATA is not set: a folder with gsm8k/test.jsonl")
-    lines = (Path(folder) / "gsm8k" / "test.jsonl").read_text(encoding="utf-8").splitlines()
-    answers = [json.loads(line)["answer"] for line in lines]
-    assert len(answers) == 1319
-    for answer in answers:
-        gold = answer.rpartition("#### ")[2].replace(",", "").strip()
-        value = int(gold)
-        written = [
-            answer,
-            f"The steps take 3 lines.\n#### {value}",
-            f"#### {value} dollars",
-            f"#### ${value:,}.00",
-            f"So there are **{value}** in all.",
-            rf"Thus $\boxed{{{value}}}$ in 3 steps",
-            rf"\boxed{{\text{{{value:,}}}}}",
-            f"#### 1\nNo, that was wrong.\n#### {value}",
-            f"The answer is {value}.",
-            f"Answer: {value:,} (7 more than before)",
-            f"#### {value}".replace("-", "\u2212"),
-            f"<think>#### 99999999</think>{value}%",
-        ]
-        for text in written:
-            assert same_number(final_answer(text), gold), text
-            assert not same_number(final_answer(text), str(value + 1)), text

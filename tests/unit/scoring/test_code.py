@@ -52,6 +52,11 @@ def passes(answer: str, *, prompt: str = PROMPT, test: str = TEST) -> bool:
         f"```\n{WHOLE}```",
         f"```py\n{WHOLE}```",
         f"~~~python\n{WHOLE}~~~",
+        f"Here it is: ```python\n{WHOLE}```",
+        f"{WHOLE}```\nIt doubles each number.",  # the prompt had opened the fence
+        f"{BODY}```\nIt doubles each number.",
+        f"{WHOLE}\nFor example:\n```python\nprint(double([1]))\n```",
+        f" Here is the body:\n```python\n{BODY}```",
         f"1. Like this:\n\n   ```python\n   {WHOLE.replace(chr(10), chr(10) + '   ')}```",
         f"```python\r\n{WHOLE}```".replace("\n", "\r\n").replace("\r\r", "\r"),
         f"```python\n{WHOLE}",  # cut off before the fence closed
@@ -69,6 +74,8 @@ def passes(answer: str, *, prompt: str = PROMPT, test: str = TEST) -> bool:
         "  return [2 * x for x in xs]\n",  # indented by two
         "double = lambda xs: [2 * x for x in xs]",
         f"<think>\n```python\ndef double(xs): return 0\n```\n</think>\n```python\n{WHOLE}```",
+        f"Or\n```python\ndef double(xs): return 0\n```?\n</think>\n{BODY}",
+        f"<think>\n\n</think>\n\n{WHOLE}",
     ],
 )
 def test_a_right_answer_passes_however_it_is_laid_out(answer: str) -> None:
@@ -166,3 +173,63 @@ def test_sources_that_warn_or_nest_deeply_are_handled_quietly() -> None:
     assert passes('    "\\d"\n    return [2 * x for x in xs]\n')
     assert not passes("    return " + "(" * 500 + "1" + ")" * 500)
     assert not passes("    x = '\0'\n    return x\n")
+
+
+def mbpp_passes(answer: str, tests: list[str], setup: str = "") -> bool:
+    try:
+        exec(code.mbpp_program(answer, tests, setup), {"__name__": "program"})
+    except Exception:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("test", "name"),
+    [
+        ("assert double([1]) == [2]", "double"),
+        ("assert set(double([1])) == set([2])", "double"),
+        ("assert not double(3)", "double"),
+        ("assert (double(root)) == 3", "double"),
+        ("assert math.isclose(double(0.5), 1.0)", "double"),
+        ("assert abs(double(len([1])) - 2) < 1e-6", "double"),
+        ("assert double([Pair(1, 2), Pair(3, 4)], 2) == 3", "double"),
+        ("assert sum(10, 15) == 6", "sum"),
+        ("assert True", ""),
+    ],
+)
+def test_the_tested_function_is_the_outermost_that_is_not_builtin(test: str, name: str) -> None:
+    assert code.tested_function([test]) == name
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"```python\n{WHOLE.replace('List[int]', 'list')}```",
+        "def double(xs):\n    return [2 * x for x in xs]\n\nThat is all.",
+        "```python\ndef double(xs):\n    return [2 * x for x in xs]\n```\n"
+        "Test it:\n```python\nassert double([1]) == [2]\n```",
+        "```python\nimport math\n\ndef double(n):\n    return [math.prod([2, x]) for x in n]\n```",
+        "<think>```python\ndef double(xs): ...\n```</think>double = lambda xs: [2 * x for x in xs]",
+    ],
+)
+def test_an_answer_to_mbpp_passes_by_its_asserts(answer: str) -> None:
+    tests = ["assert double([1, 2]) == [2, 4]", "assert double([]) == []"]
+    assert mbpp_passes(answer, tests)
+    assert not mbpp_passes(answer, [*tests, "assert double([1]) == [3]"])
+
+
+@pytest.mark.parametrize("answer", ["", "  \n", "```python\n```", "<think>\ndef double(xs): ..."])
+def test_an_empty_answer_fails_even_tests_that_need_no_answer(answer: str) -> None:
+    assert not mbpp_passes(answer, ["assert sum([1, 2]) == 3"])
+
+
+def test_an_answer_that_only_compiles_fails() -> None:
+    tests = ["assert double([1]) == [2]"]
+    assert not mbpp_passes("```python\ndef double(xs):\n    pass\n```", tests)
+    assert not mbpp_passes("```python\ndef twice(xs):\n    return [2]\n```", tests)
+    assert not mbpp_passes("I would double each of them.", tests)
+
+
+def test_the_setup_may_use_classes_of_the_answer() -> None:
+    answer = "```python\nclass Node:\n    size = 1\n\ndef size(node):\n    return node.size\n```"
+    assert mbpp_passes(answer, ["assert size(root) == 1"], "root = Node()")
