@@ -10,7 +10,8 @@ Alpaca, as it was published or in Spec-Bench's form ("turns"):
 
     {"instruction": "Translate to French.", "input": "Good morning.", "output": ...}
 
-The document is {"question_id": ..., "category": ..., "turns": [...]}; lm-eval asks the first turn.
+The document is {"question_id": ..., "category": ..., "turns": [...]}; each later turn is asked
+behind the lane's own earlier answers (`mars_cli.evaluation.conversations`).
 Their one metric, "unscored", is NaN ("not scored"), which reports write as null.
 """
 

@@ -75,8 +75,12 @@ def batched_agreement(
     again = metrics.pair(control, base, "sample")
     chosen = {record["doc_id"] for record, _ in again}
     is_baseline = lane["id"] == BASELINE
-    pairs = [pair for pair in metrics.pair(records, base, "sample") if pair[0]["doc_id"] in chosen]
-    pairs = again if is_baseline else [p for p in pairs if not p[0].get("sample")]
+    every = again if is_baseline else metrics.pair(records, base, "sample")
+    pairs = [
+        pair
+        for pair in every
+        if pair[0]["doc_id"] in chosen and not (pair[0].get("sample") or pair[0].get("turn"))
+    ]
     values = {"batched_match_ar": metrics.exact_match(pairs)}
     if is_baseline or sampled or lane.get("rule") != "strict":
         return values, []

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from statistics import fmean
 from typing import Any
@@ -51,6 +51,7 @@ class TaskInput:
     `ar`'s second answers. `samples`: answers to
     each document, where every answer was scored on its own; None for one answer, or for several
     that the task scored together. `fidelity_obstacle` says why answers could not be re-scored.
+    `categories` are of documents, by doc_id.
     """
 
     name: str
@@ -67,6 +68,13 @@ class TaskInput:
     fidelity_obstacle: str | None = None
     control: Sequence[Record] = ()
     divergence: Sequence[Record] = ()
+    categories: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """Documents that `ar` answered, else the first lane that answered any, else timed ones."""
+        answered = self.quality.get(BASELINE) or next(filter(None, self.quality.values()), None)
+        return len({record["doc_id"] for record in answered or self.speed})
 
 
 def build_results(
@@ -110,10 +118,8 @@ def task_results(task: TaskInput, lanes: Sequence[Mapping[str, Any]]) -> dict[st
     But for `p_value_holm`, which is None: it takes all tasks of the run.
     """
     noise = noise_by_concurrency(task)
-    base_quality = task.quality.get(BASELINE, ())
-    counted = base_quality or next((q for q in task.quality.values() if q), task.speed)
     return {
-        "n": len({record["doc_id"] for record in counted}),
+        "n": task.n,
         "metric": task.metric,
         "higher_is_better": task.higher_is_better,
         "speed_mode": task.speed_mode,
@@ -121,7 +127,36 @@ def task_results(task: TaskInput, lanes: Sequence[Mapping[str, Any]]) -> dict[st
         "concurrency": list(levels(task.speed)),
         "samples": task.samples,
         "notes": [*task.notes, *_task_notes(task, noise)],
-        "lanes": {lane["id"]: _lane_results(task, lane, noise) for lane in lanes},
+        "lanes": _lanes_results(task, lanes),
+        "categories": {
+            category: {"n": part.n, "lanes": _lanes_results(part, lanes)}
+            for category, part in _by_category(task).items()
+        },
+    }
+
+
+def _lanes_results(task: TaskInput, lanes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    noise = noise_by_concurrency(task)
+    return {lane["id"]: _lane_results(task, lane, noise) for lane in lanes}
+
+
+def _by_category(task: TaskInput) -> dict[str, TaskInput]:
+    """The task's records split by the category of their document."""
+
+    def of(records: Sequence[Record], category: str) -> list[Record]:
+        return [r for r in records if task.categories.get(int(r["doc_id"])) == category]
+
+    return {
+        category: replace(
+            task,
+            quality={lane: of(records, category) for lane, records in task.quality.items()},
+            speed=of(task.speed, category),
+            fidelity={lane: of(records, category) for lane, records in task.fidelity.items()},
+            control=of(task.control, category),
+            divergence=of(task.divergence, category),
+            categories={},
+        )
+        for category in dict.fromkeys(task.categories.values())
     }
 
 

@@ -229,7 +229,8 @@ def throughput(records: Iterable[Record]) -> float | None:
         if spent is None:
             return None
         counted += _length(record)
-        blocks[record.get("repeat") or 0, record["doc_id"] if alone else None] = spent
+        place = (record["doc_id"], record.get("turn") or 0) if alone else None
+        blocks[record.get("repeat") or 0, place] = spent
     return _positive(_ratio(counted, sum(blocks.values())))
 
 
@@ -308,16 +309,17 @@ def by_document(
 
 
 def pair(lane: Iterable[Record], base: Iterable[Record], within: str) -> list[Pair]:
-    """Pairs of records with the same doc_id and the same `within` ("sample" or "repeat").
+    """Pairs of records of the same doc_id, turn and `within` ("sample" or "repeat").
 
-    Ordered by both; of records with the same key the first counts. What only one side has (an
+    Ordered by all three; of records with the same key the first counts. What only one side has (an
     interrupted run) is left out.
     """
 
-    def index(records: Iterable[Record]) -> dict[tuple[int, int], Record]:
-        found: dict[tuple[int, int], Record] = {}
+    def index(records: Iterable[Record]) -> dict[tuple[int, int, int], Record]:
+        found: dict[tuple[int, int, int], Record] = {}
         for record in records:
-            found.setdefault((int(record["doc_id"]), int(record.get(within) or 0)), record)
+            turn, place = int(record.get("turn") or 0), int(record.get(within) or 0)
+            found.setdefault((int(record["doc_id"]), turn, place), record)
         return found
 
     left, right = index(lane), index(base)

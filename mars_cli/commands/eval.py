@@ -69,6 +69,12 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @shared.k
 @shared.draft
 @click.option("--tasks", metavar="A,B", help="Ours (`mars tasks`) or lm-eval's, by name.")
+@click.option(
+    "--prompts",
+    multiple=True,
+    metavar="FILE",
+    help="JSON lines with `turns`, `messages` or `prompt`: your own traffic; repeat for several.",
+)
 @click.option("--limit", type=click.IntRange(min=1), help="Documents of each task.")
 @click.option(
     "--samples",
@@ -96,6 +102,13 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     help="Load one engine at a time, or all at once.  [default: at once where they fit]",
 )
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Overrides the tasks' own limits.")
+@click.option(
+    "--on-overflow",
+    type=click.Choice(["truncate", "refuse"]),
+    default="truncate",
+    show_default=True,
+    help="A prompt longer than the context: cut it from the left, as lm-eval does, or stop.",
+)
 @click.option(
     "--temperature",
     type=click.FloatRange(min=0),

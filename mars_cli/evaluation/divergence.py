@@ -44,7 +44,12 @@ def run_divergence(
     given = {prompt.doc_id: prompt for prompt in prompts if prompt.sample == 0}
     places: dict[str, Record] = {}
     requests = []
-    speed = [r for r in read_records(run.speed(task)) if r["concurrency"] == 1]
+    # A later turn's prompt holds the lane's own answers: what differs there need be no choice.
+    speed = [
+        record
+        for record in read_records(run.speed(task))
+        if record["concurrency"] == 1 and record["turn"] == 0
+    ]
     lanes = {record["lane"] for record in speed} - {metrics.BASELINE}
     for lane in sorted(lanes):
         pairs = metrics.pair(timed(speed, lane), timed(speed, metrics.BASELINE), "repeat")

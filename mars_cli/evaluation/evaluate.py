@@ -22,10 +22,12 @@ from mars_cli.evaluation.divergence import run_divergence
 from mars_cli.evaluation.failures import Failures
 from mars_cli.evaluation.fidelity import obstacle, run_fidelity
 from mars_cli.evaluation.job import Job, differing
+from mars_cli.evaluation.lm import Prompt
 from mars_cli.evaluation.progress import Progress
-from mars_cli.evaluation.quality import run_quality
+from mars_cli.evaluation.quality import all_turns, run_quality
 from mars_cli.evaluation.results import write_results
 from mars_cli.evaluation.speed import Block, missing, plan_speed, run_speed, warm_up
+from mars_cli.runs.files import read_records
 from mars_cli.runs.run import Run
 
 MakeEngine = Callable[[EngineSpec, Path], Engine]
@@ -204,6 +206,21 @@ class Evaluation:
         facts = self._engines[lane.engine_id].facts
         return self.job.identity(facts, drafted=lane.draft is not None)
 
+    def _turns(self, name: str, lane: Lane, firsts: list[Prompt]) -> list[Prompt]:
+        """The prompts, and of conversations the later turns that the lane's answers lead to."""
+        task = next(task for task in self.job.tasks if task.name == name)
+        if task.conversations is None:
+            return firsts
+        records = read_records(self.run.quality(name, lane.id))
+        texts = {(one["doc_id"], one["sample"], one["turn"]): one["text"] for one in records}
+        return all_turns(
+            task,
+            self.job.tokenizer,
+            self.job.settings,
+            firsts,
+            lambda prompt: texts.get((prompt.doc_id, prompt.sample, prompt.turn)),
+        )
+
     def _quality(self) -> None:
         """Every lane that is loaded answers every task."""
         job = self.job
@@ -266,7 +283,7 @@ class Evaluation:
                     task,
                     lane,
                     target,
-                    self.job.prompts[task],
+                    self._turns(task, lane, self.job.prompts[task]),
                     identity=self._identity(plain),
                     progress=self.progress,
                 )
@@ -319,9 +336,9 @@ class Evaluation:
         concurrency: int,
         control: bool | None,
     ) -> list[Block]:
-        prompts = self.job.to_time(task)
+        firsts = self.job.to_time(task)
         plan = plan_speed(
-            prompts,
+            {lane.id: self._turns(task, lane, firsts) for lane in lanes},
             lanes,
             identity=lambda lane: self._identity(lane) if lane in loaded else None,
             repeats=self.job.repeats,

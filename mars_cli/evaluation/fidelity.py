@@ -57,11 +57,11 @@ def run_fidelity(
     """
     path = run.fidelity(task, lane.id)
     done = {record["key"] for record in read_records(path)}
-    given = {(prompt.doc_id, prompt.sample): prompt.token_ids for prompt in prompts}
+    given = {(one.doc_id, one.sample, one.turn): one.token_ids for one in prompts}
     to_do = {}
     answered = 0
     for answer in read_records(run.quality(task, lane.id)):
-        place = (answer["doc_id"], answer["sample"])
+        place = (answer["doc_id"], answer["sample"], answer["turn"])
         if not answer["token_ids"] or place not in given:
             continue
         answered += 1
@@ -69,8 +69,8 @@ def run_fidelity(
         if key not in done:
             to_do[key] = answer
     requests = [
-        ScoreRequest(key, given[answer["doc_id"], answer["sample"]], answer["token_ids"])
-        for key, answer in to_do.items()
+        ScoreRequest(key, given[one["doc_id"], one["sample"], one["turn"]], one["token_ids"])
+        for key, one in to_do.items()
     ]
     if not requests:
         return
@@ -81,6 +81,10 @@ def run_fidelity(
             answer = to_do[key]
             run.append(
                 path,
-                {"key": key, "doc_id": answer["doc_id"], "sample": answer["sample"], **columns},
+                {
+                    "key": key,
+                    **{name: answer[name] for name in ("doc_id", "sample", "turn")},
+                    **columns,
+                },
             )
             step(1)

@@ -49,7 +49,7 @@ class Job:
         return all(prompt.temperature == 0 for prompt in self.prompts[task])
 
     def to_time(self, task: str) -> list[Prompt]:
-        """The prompts of a task that the speed phase times."""
+        """The prompts of a task that the speed phase times, of conversations the first turns."""
         return [one for one in self.prompts[task] if one.sample == 0][: self.speed_prompts]
 
 

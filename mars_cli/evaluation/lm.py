@@ -7,7 +7,8 @@ no second BOS, EOS added to the stop strings, special tokens kept, prompts trunc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,7 @@ class Prompt:
     temperature: float
     sampling: dict[str, Any] = field(default_factory=dict)
     truncated: bool = False
+    turn: int = 0  # of a conversation; later ones hold the lane's own earlier answers
 
     @property
     def hash(self) -> str:
@@ -58,6 +60,7 @@ class Prompt:
         return {
             "doc_id": self.doc_id,
             "sample": self.sample,
+            "turn": self.turn,
             "prompt": self.text,
             "prompt_token_ids": self.token_ids,
             "until": self.until,
@@ -77,6 +80,7 @@ class Settings:
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
     max_tokens: int | None = None
     temperature: float | None = None
+    refuse_overflow: bool = False
 
 
 class MarsLM(LM):  # type: ignore[misc]
@@ -128,10 +132,17 @@ class MarsLM(LM):  # type: ignore[misc]
         """One answer for each request, cut at its stop strings."""
         prompts = self.prepare(requests)
         answers = self._generate(prompts)
-        return [
-            str(postprocess_generated_text(answer, prompt.until, None))
-            for prompt, answer in zip(prompts, answers, strict=True)
-        ]
+        return [self.cut(one, prompt) for prompt, one in zip(prompts, answers, strict=True)]
+
+    def cut(self, answer: str, prompt: Prompt) -> str:
+        """An answer up to the first of the prompt's stop strings."""
+        return str(postprocess_generated_text(answer, prompt.until, None))
+
+    def render(self, messages: Sequence[dict[str, str]]) -> str:
+        """A conversation as one prompt string, without a chat template blank lines between."""
+        if self._settings.chat_template:
+            return self.apply_chat_template(list(messages))
+        return "\n\n".join(message["content"] for message in messages)
 
     def prepare(self, requests: list[Instance]) -> list[Prompt]:
         """The prompts of lm-eval's requests; one repeated k times becomes samples 0 to k-1."""
@@ -140,11 +151,17 @@ class MarsLM(LM):  # type: ignore[misc]
         for request in requests:
             key = (request.task_name, request.doc_id)
             seen[key] = seen.get(key, -1) + 1
-            prompts.append(self._prompt(request, seen[key]))
+            text, given = request.args
+            prompt = self.prompt(request.task_name, request.doc_id, text, given)
+            prompts.append(dataclasses.replace(prompt, sample=seen[key]))
         return prompts
 
-    def _prompt(self, request: Instance, sample: int) -> Prompt:
-        text, given = request.args
+    def prompt(self, task: str, doc_id: int, text: str, given: Mapping[str, Any]) -> Prompt:
+        """One prompt with a task's generation settings, and what overrides them.
+
+        Raises:
+            UsageError: a setting is none of vLLM's, or the answer cannot fit the context.
+        """
         kwargs: dict[str, Any] = dict(normalize_gen_kwargs(given, DEFAULT_MAX_TOKENS))
         until = handle_stop_sequences(kwargs.pop("until", None), self._eos)
         max_tokens = int(kwargs.pop("max_gen_toks"))
@@ -154,29 +171,55 @@ class MarsLM(LM):  # type: ignore[misc]
             max_tokens = self._settings.max_tokens
         if self._settings.temperature is not None:
             temperature = self._settings.temperature
-        _check_sampling(request.task_name, kwargs)
+        _check_sampling(task, kwargs)
         limit = self._settings.max_model_len
         if max_tokens >= limit:
             raise UsageError(
-                f"task {request.task_name} asks for {max_tokens} tokens, and the model's context "
+                f"task {task} asks for {max_tokens} tokens, and the model's context "
                 f"is set to {limit}",
                 hint=f"give --max-tokens below {limit}, or a larger --engine-arg max_model_len=N",
             )
-        whole = self._encode(text)
-        ids, max_tokens = maybe_truncate(
-            whole, max_gen_toks=max_tokens, max_model_len=limit, side="left", verbose=False
+        fitted = self._fit(
+            Prompt(
+                task=task,
+                doc_id=doc_id,
+                sample=0,
+                text=text,
+                token_ids=self._encode(text),
+                until=[stop for stop in until if stop],
+                max_tokens=max_tokens,
+                temperature=temperature,
+                sampling=kwargs,
+            )
         )
-        return Prompt(
-            task=request.task_name,
-            doc_id=request.doc_id,
-            sample=sample,
-            text=text,
+        if fitted.truncated and self._settings.refuse_overflow:
+            raise UsageError(
+                f"task {task}, document {doc_id}: its prompt leaves no room for an answer of "
+                f"{max_tokens} tokens in a context of {limit}",
+                hint="--on-overflow truncate, a smaller --max-tokens, or a larger --engine-arg "
+                "max_model_len=N",
+            )
+        return fitted
+
+    def next_turn(self, first: Prompt, turn: int, text: str) -> Prompt:
+        """The prompt of a later turn, with the settings of the first one."""
+        ids = self._encode(text)
+        return self._fit(dataclasses.replace(first, turn=turn, text=text, token_ids=ids))
+
+    def _fit(self, prompt: Prompt) -> Prompt:
+        """The prompt cut from the left so that the context holds it and the answer."""
+        ids, max_tokens = maybe_truncate(
+            prompt.token_ids,
+            max_gen_toks=prompt.max_tokens,
+            max_model_len=self._settings.max_model_len,
+            side="left",
+            verbose=False,
+        )
+        return dataclasses.replace(
+            prompt,
             token_ids=list(ids),
-            until=[stop for stop in until if stop],
             max_tokens=max_tokens,
-            temperature=temperature,
-            sampling=kwargs,
-            truncated=len(ids) < len(whole),
+            truncated=len(ids) < len(prompt.token_ids),
         )
 
     def _encode(self, text: str) -> list[int]:

@@ -22,8 +22,8 @@ from mars_cli.evaluation.job import Job
 from mars_cli.evaluation.lm import Settings
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.quality import prepare_prompts, refuse_equal_samples
-from mars_cli.evaluation.tasks import Task, data_facts, load_tasks
-from mars_cli.runs.provenance import engine_version, environment, fingerprint
+from mars_cli.evaluation.tasks import Task, data_facts, load_tasks, prompt_tasks
+from mars_cli.runs.provenance import engine_version, environment, file_facts, fingerprint
 from mars_cli.runs.run import check_folder, read_manifest
 from mars_cli.scoring import sandbox
 
@@ -91,6 +91,9 @@ def configure(options: dict[str, Any]) -> ModelConfig:
         if not names:
             raise UsageError("--tasks: names no task", hint="such as mars_products,gsm8k")
         given["tasks"] = list(dict.fromkeys(names))
+    elif options["prompts"]:
+        given["tasks"] = []
+    if options["tasks"] is not None or options["prompts"]:
         # A model's own token limit belongs to its demonstration, not to tasks asked for by name.
         given.setdefault("max_tokens", None)
     return config.model_copy(update={**changes, "defaults": defaults.model_copy(update=given)})
@@ -107,6 +110,8 @@ def make_plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
         "seed": options["seed"],
         "sequential": options["sequential"],
         "samples": options["samples"],
+        "prompts": [file_facts(Path(path), "--prompts") for path in options["prompts"]],
+        "on_overflow": options["on_overflow"],
         "include_path": [str(path) for path in options["include_path"]],
         "engine_args": _engine_args(options, config),
         "allow_code_execution": options["allow_code_execution"],
@@ -178,7 +183,14 @@ def _tasks(options: dict[str, Any], plan: dict[str, Any]) -> list[Task]:
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"--include-path {folder}: no such folder")
-    return load_tasks(plan["tasks"], include=folders, data=options["data"])
+    tasks = load_tasks(plan["tasks"], include=folders, data=options["data"])
+    of_files = prompt_tasks([Path(path) for path in options["prompts"]])
+    for task in of_files:
+        if task.name in {one.name for one in tasks}:
+            raise UsageError(
+                f"--prompts {task.name}: a task has that name too", hint="rename the file"
+            )
+    return [*tasks, *of_files]
 
 
 def make_job(
@@ -214,8 +226,15 @@ def make_job(
         chat_template_kwargs=dict(config.chat_template_kwargs),
         max_tokens=plan["max_tokens"],
         temperature=options["temperature"],
+        refuse_overflow=options["on_overflow"] == "refuse",
     )
-    limits = {task.name: plan["limits"].get(task.name, plan["limit"]) for task in tasks}
+    limits = {
+        # All of a user's own prompts count, unless --limit says otherwise.
+        task.name: plan["limits"].get(task.name, plan["limit"])
+        if task.definition is not None
+        else options["limit"]
+        for task in tasks
+    }
     samples = plan["samples"]
     prompts = {
         task.name: prepare_prompts(task, tokenizer, settings, limits[task.name], samples)

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import lm_eval.evaluator
+from lm_eval.api.metrics import mean
 from lm_eval.filters.selection import MajorityVoteFilter, TakeKFilter
 
 from mars_cli.engine.engine import Engine
 from mars_cli.engine.lane import Lane
 from mars_cli.engine.protocol import Generation, Request
 from mars_cli.errors import MarsError, UsageError
+from mars_cli.evaluation.conversations import first_prompt, with_follow_ups
 from mars_cli.evaluation.lm import MarsLM, Prompt, Settings
+from mars_cli.evaluation.parts import keep
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.tasks import Task
 from mars_cli.runs.files import Record, append_records, read_records, write_records
@@ -29,8 +31,6 @@ from mars_cli.runs.run import Run
 
 FEWSHOT_SEED = 1234  # lm-eval's own default
 
-Scores = dict[str, float | None]  # by "metric,filter"
-
 
 def request_seed(seed: int, prompt: Prompt) -> int:
     """Where one request's draws begin: from 0 to 2**31 - 1, of nothing but what is asked.
@@ -38,7 +38,8 @@ def request_seed(seed: int, prompt: Prompt) -> int:
     `seed` is the lanes' (`Lane.seed`). The lane, the repeat and the order play no part: lanes draw
     alike as long as they agree, and a resumed run draws what an uninterrupted one would.
     """
-    return int(digest([seed, prompt.task, prompt.doc_id, prompt.sample]), 16) % 2**31
+    place = [prompt.task, prompt.doc_id, prompt.sample, *([prompt.turn] if prompt.turn else [])]
+    return int(digest([seed, *place]), 16) % 2**31
 
 
 def request_for(prompt: Prompt, request_id: str, *, use_prefix_cache: bool, seed: int) -> Request:
@@ -72,6 +73,31 @@ def generation_record(generation: Generation) -> Record:
         "relaxed_at": generation.relaxed_at,
         "stops_relaxed": generation.stops_relaxed,
     }
+
+
+def turn_fields(prompt: Prompt) -> Record:
+    """What a record of a later turn says of its prompt, which is the lane's own."""
+    if prompt.turn == 0:
+        return {"turn": 0}
+    own = {"prompt_token_ids": prompt.token_ids, "truncated": prompt.truncated}
+    return {"turn": prompt.turn, **own}
+
+
+def all_turns(
+    task: Task,
+    tokenizer: Any,
+    settings: Settings,
+    prompts: list[Prompt],
+    answer: Callable[[Prompt], str | None],
+) -> list[Prompt]:
+    """The prompts, and where the task is made of conversations, those of their later turns.
+
+    `answer` gives the answer to a prompt, None where it is not known: no turn comes after it.
+    """
+    if task.conversations is None:
+        return prompts
+    lm = MarsLM(tokenizer, settings, lambda prompts: [])
+    return with_follow_ups(lm, task.conversations, prompts, answer)
 
 
 def use_lane(engine: Engine, lane: Lane) -> None:
@@ -108,19 +134,37 @@ def run_quality(
     """
     path = run.quality(task.name, lane.id)
     record_prompts(run, task.name, prompts)
-    keys = {record_key(identity, lane, prompt): prompt for prompt in prompts}
     done = {record["key"]: record["text"] for record in read_records(path)}
-    for record in earlier:
-        if record["key"] in keys and record["key"] not in done:
-            append_records(path, [record])
-            done[record["key"]] = record["text"]
-    missing = {key: prompt for key, prompt in keys.items() if key not in done}
+    taken = {record["key"]: record for record in earlier}
+
+    def asked() -> dict[str, Prompt]:
+        """By key, what the answers known so far let us ask."""
+        turns = all_turns(
+            task,
+            tokenizer,
+            settings,
+            prompts,
+            lambda prompt: done.get(record_key(identity, lane, prompt)),
+        )
+        return {record_key(identity, lane, prompt): prompt for prompt in turns}
+
+    total = sum(1 + len(task.follow_ups(prompt.doc_id)) for prompt in prompts)
+    keys = asked()
     label = f"quality {task.name} {lane.id}"
-    with progress.phase(label, len(keys), len(keys) - len(missing)) as step:
-        for record in answer(run, lane, engine, missing, concurrency):
-            run.append(path, record)
-            done[record["key"]] = record["text"]
-            step(1)
+    with progress.phase(label, total, sum(key in done for key in keys)) as step:
+        while missing := {key: prompt for key, prompt in keys.items() if key not in done}:
+            copied = [taken[key] for key in missing if key in taken]
+            append_records(path, copied)
+            done |= {record["key"]: record["text"] for record in copied}
+            step(len(copied))
+            new = {key: prompt for key, prompt in missing.items() if key not in done}
+            for record in answer(run, lane, engine, new, concurrency):
+                run.append(path, record)
+                done[record["key"]] = record["text"]
+                step(1)
+            keys = asked()
+    if task.conversations is not None:
+        return  # nothing scores them
 
     def recorded(prompts: list[Prompt]) -> list[str]:
         texts = [done.get(record_key(identity, lane, prompt)) for prompt in prompts]
@@ -155,6 +199,7 @@ def answer(
             "key": generation.id,
             "doc_id": prompt.doc_id,
             "sample": prompt.sample,
+            **turn_fields(prompt),
             **generation_record(generation),
             "scores": None,
         }
@@ -178,6 +223,11 @@ def prepare_prompts(
     if samples is not None:
         _refuse_votes(task, samples)
     lm = MarsLM(tokenizer, settings, lambda prompts: [])
+    if task.conversations is not None:
+        chosen = list(task.conversations.items())[:limit]
+        given = task.generation_settings
+        firsts = [first_prompt(lm, task.name, n, found, given) for n, found in chosen]
+        return [_sample(prompt, number) for prompt in firsts for number in range(samples or 1)]
     with _repeats_of(task, samples):
         task.definition.set_fewshot_seed(FEWSHOT_SEED)
         task.definition.build_all_requests(
@@ -248,7 +298,10 @@ def _sample(prompt: Prompt, number: int) -> Prompt:
 def record_key(identity: Any, lane: Lane, prompt: Prompt, *rest: Any) -> str:
     """Everything that could change a record, as one short hash."""
     return digest(
-        [identity, lane.describe(), prompt.task, prompt.doc_id, prompt.sample, prompt.hash, *rest]
+        [
+            *(identity, lane.describe(), prompt.task, prompt.doc_id, prompt.sample, prompt.turn),
+            *(prompt.hash, *rest),
+        ]
     )
 
 
@@ -282,13 +335,13 @@ def score_answers(
     *,
     limit: int | None,
     samples: int | None,
-) -> list[dict[int, Scores]]:
-    """Scores by doc_id, one dict a pass of lm-eval: a pass a sample, or one without `samples`.
+) -> list[dict[int, Record]]:
+    """By doc_id what `_evaluate` gives, one dict a pass of lm-eval.
 
-    `recorded` gives the answer to each prompt.
+    A pass a sample, or one without `samples`. `recorded` gives the answer to each prompt.
     """
 
-    def scores(number: int) -> dict[int, Scores]:
+    def scores(number: int) -> dict[int, Record]:
         def answers(prompts: list[Prompt]) -> list[str]:
             return recorded(
                 prompts if samples is None else [_sample(prompt, number) for prompt in prompts]
@@ -300,8 +353,11 @@ def score_answers(
         return [scores(number) for number in range(samples or 1)]
 
 
-def _evaluate(task: Task, lm: MarsLM, settings: Settings, limit: int | None) -> dict[int, Scores]:
-    """lm-eval's own request building, filters and metrics: doc_id -> "metric,filter" -> score."""
+def _evaluate(task: Task, lm: MarsLM, settings: Settings, limit: int | None) -> dict[int, Record]:
+    """lm-eval's own request building, filters and metrics: doc_id -> fields of its record.
+
+    These are `scores` and, where there are corpus scores, `parts`, both by "metric,filter".
+    """
     evaluate: Callable[..., Any] = lm_eval.evaluator.evaluate
     # Few-shot examples are drawn anew each time: every lane must draw the same.
     task.definition.set_fewshot_seed(FEWSHOT_SEED)
@@ -314,17 +370,22 @@ def _evaluate(task: Task, lm: MarsLM, settings: Settings, limit: int | None) -> 
         apply_chat_template=settings.chat_template,
         confirm_run_unsafe_code=True,  # our sandbox asks for the user's consent itself
     )
-    scores: dict[int, Scores] = {}
+    values: dict[tuple[str, str], dict[int, Any]] = {}
     for sample in results["samples"][task.name]:
-        values = scores.setdefault(sample["doc_id"], {})
         for metric in sample["metrics"]:
-            corpus = metric in task.corpus_metrics
-            values[f"{metric},{sample['filter']}"] = None if corpus else _score(sample[metric])
-    return scores
-
-
-def _score(value: Any) -> float | None:
-    """A document's score as a finite number; None for parts of a corpus metric or "not scored"."""
-    if isinstance(value, bool | int | float) and math.isfinite(value):
-        return float(value)
-    return None
+            by_document = values.setdefault((metric, sample["filter"]), {})
+            by_document[sample["doc_id"]] = sample[metric]
+    scored: dict[int, Record] = {}
+    for (metric, chosen), by_document in values.items():
+        name = f"{metric},{chosen}"
+        how, kept = keep(
+            task.definition.aggregation().get(metric, mean),
+            list(by_document.values()),
+            results["results"][task.name][name],
+        )
+        for doc_id, one in zip(by_document, kept, strict=True):
+            record = scored.setdefault(doc_id, {"scores": {}})
+            record["scores"][name] = one if how is None else None
+            if how is not None:
+                record.setdefault("parts", {})[name] = {how: one}
+    return scored

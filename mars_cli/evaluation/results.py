@@ -32,6 +32,11 @@ def write_results(job: Job, run: Run) -> dict[str, Any]:
             fidelity_obstacle=obstacle(job.prompts[task.name]),
             control=list(read_records(run.control(task.name))),
             divergence=list(read_records(run.divergence(task.name))),
+            categories={
+                doc_id: found.category
+                for doc_id, found in (task.conversations or {}).items()
+                if found.category is not None
+            },
         )
         for task in job.tasks
     }
@@ -66,8 +71,8 @@ def _notes(job: Job, run: Run, task: Task) -> list[str]:
         notes.append(f"{cut} of {len(prompts)} prompts were cut from the left to fit the context")
     if job.samples is not None and job.samples > 1 and not any(p.varies for p in prompts):
         notes.append("no chance is in this task's decoding: all samples of a document are equal")
-    if task.metric.partition(",")[0] == "unscored":
-        notes.append("this task has no scorer: speed, acceptance and fidelity are measured")
+    if not task.is_scored:
+        notes.append("nothing scores this task: speed, acceptance and fidelity are measured")
     if task.runs_code and not run.plan["allow_code_execution"]:
         notes.append("answers are code, which was not run: --allow-code-execution scores them")
     if task.metric.partition(",")[0] in task.corpus_metrics:
@@ -78,10 +83,10 @@ def _notes(job: Job, run: Run, task: Task) -> list[str]:
         notes.append(
             f"speed: no more than {timed} of {few} requests were in flight: {timed} prompts"
         )
-    sessions: dict[tuple[int, int, int], set[int]] = {}
+    sessions: dict[tuple[int, ...], set[int]] = {}
     for record in read_records(run.speed(task.name)):
         at = record["concurrency"]
-        place = (at, record["doc_id"] if at == 1 else 0, record["repeat"])
+        place = (at, *((record["doc_id"], record["turn"]) if at == 1 else (0, 0)), record["repeat"])
         sessions.setdefault(place, set()).add(record["session"])
     mixed = sum(len(numbers) > 1 for numbers in sessions.values())
     if mixed and not job.sequential:

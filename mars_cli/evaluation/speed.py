@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,21 +61,30 @@ def round_order(lanes: Sequence[Lane], index: int) -> list[Measurement]:
 
 
 def plan_speed(
-    prompts: list[Prompt],
+    prompts: Mapping[str, list[Prompt]],
     lanes: Sequence[Lane],
     *,
     identity: Callable[[Lane], Any],
     repeats: int,
     concurrency: int,
 ) -> list[Block]:
-    """All blocks of a task at this concurrency, in the order in which they are timed."""
-    rounds = [[prompt] for prompt in prompts] if concurrency == 1 else [prompts]
+    """All blocks of a task at this concurrency, in the order in which they are timed.
+
+    `prompts` by lane id: the same for all but in later turns, where a lane may lack some.
+    """
+    by_place = {
+        lane.id: {(one.doc_id, one.turn): one for one in prompts[lane.id]} for lane in lanes
+    }
+    places = sorted({place for found in by_place.values() for place in found})
+    rounds = [[place] for place in places] if concurrency == 1 else [places]
     plan = []
     for repeat in range(repeats):
-        for number, group in enumerate(rounds):
+        for number, round_ in enumerate(rounds):
             order = round_order(lanes, repeat * len(rounds) + number)
             for place, measurement in enumerate(order):
                 lane, control = measurement.lane, measurement.control
+                found = by_place[lane.id]
+                group = [found[place] for place in round_ if place in found]
                 rest = ("speed", repeat, control, concurrency)
                 keys = (record_key(identity(lane), lane, prompt, *rest) for prompt in group)
                 fields = {
@@ -139,6 +148,7 @@ def _time(run: Run, block: Block, engines: dict[str, Engine]) -> list[dict[str, 
         {
             "key": one.id,
             "doc_id": block.prompts[one.id].doc_id,
+            "turn": block.prompts[one.id].turn,
             **block.fields,
             **generation_record(one),
             "seconds": one.seconds,

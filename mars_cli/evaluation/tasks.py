@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,21 @@ from lm_eval.tasks import TaskManager
 from mars_cli.assets import parse, resolve
 from mars_cli.data import in_data_folder, one_line
 from mars_cli.errors import MarsError, UsageError
+from mars_cli.evaluation.conversations import Conversation, of_document, read_conversations
 from mars_cli.evaluation.lm import likelihood_refusal
 from mars_cli.resources import tasks_dir
 from mars_cli.runs.provenance import file_facts
 
+UNSCORED = "unscored,none"
+
 
 @dataclass(frozen=True)
 class Task:
-    """A loaded lm-eval task and what a report needs to know of it."""
+    """A loaded lm-eval task and what a report needs to know of it.
+
+    One that is made of `conversations` (by doc_id) asks turn by turn, with `generation_settings`,
+    and nothing scores it; that of a file of prompts has no definition of lm-eval's.
+    """
 
     name: str
     definition: Any
@@ -32,6 +40,17 @@ class Task:
     runs_code: bool
     directions: dict[str, bool]  # "metric,filter" -> higher is better
     corpus_metrics: frozenset[str]  # aggregated otherwise than as a mean over documents
+    conversations: Mapping[int, Conversation] | None = None
+    generation_settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether anything says how right an answer is."""
+        return self.metric != UNSCORED
+
+    def follow_ups(self, doc_id: int) -> tuple[str, ...]:
+        """What is asked of a document after the first answer."""
+        return () if self.conversations is None else self.conversations[doc_id].follow_ups
 
 
 def load_tasks(
@@ -67,6 +86,40 @@ def load_tasks(
     return list(tasks.values())
 
 
+def prompt_tasks(paths: Sequence[Path]) -> list[Task]:
+    """A task of each file of prompts, named after it.
+
+    Raises:
+        UsageError: what is wrong with a file, and where; or two would be named alike.
+    """
+    tasks: dict[str, Task] = {}
+    for path in paths:
+        name = re.sub(r"[^\w.-]", "_", path.name.removesuffix(".gz").removesuffix(".jsonl"))
+        if name in tasks:
+            raise UsageError(
+                f"--prompts {path}: a second file named {name}", hint="rename one of the two"
+            )
+        conversations = dict(enumerate(read_conversations(path)))
+        tasks[name] = _conversing(name, None, conversations, {"until": []})
+    return list(tasks.values())
+
+
+def _conversing(
+    name: str, definition: Any, conversations: dict[int, Conversation], settings: dict[str, Any]
+) -> Task:
+    return Task(
+        name=name,
+        definition=definition,
+        metric=UNSCORED,
+        higher_is_better=True,
+        runs_code=False,
+        directions={},
+        corpus_metrics=frozenset(),
+        conversations=conversations,
+        generation_settings=settings,
+    )
+
+
 def data_facts(tasks: Iterable[Task]) -> dict[str, dict[str, Any]]:
     """Where each task's documents come from, by its name, so that other ones are noticed.
 
@@ -74,7 +127,7 @@ def data_facts(tasks: Iterable[Task]) -> dict[str, dict[str, Any]]:
     what a hub or a generator gave to a task of ours `documents_sha256`, over them as lines of JSON.
     lm-eval's own tasks tell the hub's name for their data only.
     """
-    return {task.name: _facts(task.definition) for task in tasks}
+    return {task.name: _facts(task.definition) for task in tasks if task.definition is not None}
 
 
 def _facts(definition: Any) -> dict[str, Any]:
@@ -233,6 +286,10 @@ def _metadata(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _task(name: str, definition: Any) -> Task:
     if definition.OUTPUT_TYPE != "generate_until":
         raise likelihood_refusal(name)
+    if _metadata(vars(definition.config)).get("conversations"):
+        conversations = dict(enumerate(map(of_document, definition.eval_docs)))
+        settings = dict(definition.config.generation_kwargs or {})
+        return _conversing(name, definition, conversations, settings)
     aggregations = definition.aggregation()
     metrics = list(aggregations)
     if not metrics:

@@ -11,6 +11,7 @@ from mars_cli.report import numbers
 from mars_cli.report.table import (
     LOSS,
     RECOVERY_NOTES,
+    category_lines,
     concurrency_lines,
     documents_text,
     fidelity_lines,
@@ -101,8 +102,8 @@ def _task(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[
     yield from _table(COLUMNS, rows)
     yield ""
     yield f"- {text(noise_line(noise))}"
-    lines = [*concurrency_lines(task, noise), *pass_lines(task), *fidelity_lines(task)]
-    lines += task_notes(task)
+    lines = [*concurrency_lines(task, noise), *category_lines(task), *pass_lines(task)]
+    lines += [*fidelity_lines(task), *task_notes(task)]
     yield from (f"- {text(line)}" for line in lines)
 
 

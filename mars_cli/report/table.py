@@ -62,7 +62,8 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
             )
         )
         noise = results["noise"].get(name)
-        lines = [*concurrency_lines(task, noise), *pass_lines(task), *fidelity_lines(task)]
+        lines = [*concurrency_lines(task, noise), *category_lines(task), *pass_lines(task)]
+        lines += fidelity_lines(task)
         parts.extend(_bullets([*lines, *task_notes(task)]))
     if not tasks:
         parts.append(Text("No task has results."))
@@ -168,6 +169,22 @@ def concurrency_lines(task: Mapping[str, Any], noise: Mapping[str, Any] | None) 
             ends = _after(" ", numbers.interval(floor["aa_ci"]))
             figures.append(f"A/A {numbers.ratio(floor['aa_speedup'])}{ends}")
         yield numbers.printable(f"{level} in flight: {'; '.join(figures)}")
+
+
+def category_lines(task: Mapping[str, Any]) -> Iterator[str]:
+    """One line a category of documents: speedup, acceptance length and recovery of each lane."""
+    for name, part in (task.get("categories") or {}).items():
+        figures = []
+        for lane, found in part["lanes"].items():
+            if lane == BASELINE:
+                continue
+            text = f"{lane} {numbers.ratio(found['speedup'])}"
+            text += _after(" ", numbers.interval(found["speedup_ci"]))
+            text += f", tau {numbers.number(found['acceptance_length'])}"
+            if found["recovery"] is not None:
+                text += f", recovery {_recovery(found, between=' ')}"
+            figures.append(text)
+        yield numbers.printable(f"{name} ({part['n']}): {'; '.join(figures)}")
 
 
 def pass_lines(task: Mapping[str, Any]) -> Iterator[str]:

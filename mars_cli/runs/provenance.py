@@ -85,8 +85,8 @@ def fingerprint(checkpoint: Path) -> str:
     return found.hexdigest()[:16]
 
 
-def file_facts(path: Path) -> dict[str, Any]:
-    """Size and sha256 of a data file, so that a changed one is noticed.
+def file_facts(path: Path, option: str = "--data") -> dict[str, Any]:
+    """Size and sha256 of a file given with `option`, so that a changed one is noticed.
 
     Raises:
         UsageError: it cannot be read.
@@ -95,7 +95,7 @@ def file_facts(path: Path) -> dict[str, Any]:
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(
-            f"--data {path}: cannot be read ({error.strerror})", hint="give a readable file"
+            f"{option} {path}: cannot be read ({error.strerror})", hint="give a readable file"
         ) from None
     return {
         "path": str(path),
