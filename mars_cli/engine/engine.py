@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -37,6 +38,7 @@ class Engine:
         self.spec = spec
         self.log = log
         self.facts: dict[str, Any] = {}
+        self.deadline: float | None = None  # of the monotonic clock, for answers to come
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         self._busy = False
@@ -182,6 +184,10 @@ class Engine:
     def _receive(self) -> tuple[str, Any]:
         assert self._pipe is not None, "the engine is not running"
         try:
+            if self.deadline is not None and not self._pipe.poll(
+                max(0.0, self.deadline - time.monotonic())
+            ):
+                raise EngineError(f"the engine {self.spec.name} took longer than was allowed")
             kind, value = self._pipe.recv()
         except (EOFError, OSError):
             raise self._death() from None

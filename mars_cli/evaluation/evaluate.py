@@ -8,7 +8,9 @@ the control for drift between them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +28,21 @@ from mars_cli.evaluation.lm import Prompt
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.quality import all_turns, run_quality
 from mars_cli.evaluation.results import write_results
-from mars_cli.evaluation.speed import Block, missing, plan_speed, run_speed, warm_up
+from mars_cli.evaluation.speed import (
+    Block,
+    missing,
+    plan_speed,
+    speed_progress,
+    time_block,
+    warm_up,
+)
+from mars_cli.evaluation.tasks import Task
 from mars_cli.runs.files import read_records
 from mars_cli.runs.run import Run
 
 MakeEngine = Callable[[EngineSpec, Path], Engine]
 AR = "ar"  # the engine without a draft
+RESTARTS = 3  # of an engine in one session: one that dies again and again is given up
 
 
 @dataclass(frozen=True)
@@ -62,8 +73,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Run what is not recorded yet, then write and return the results.
 
-    What fails takes its own cell with it, an engine that died all its lanes; the rest goes on, and
-    the run's status is "failed". Interrupted, the records stay for the next session.
+    What fails takes its own cell with it, a lane on a task; an engine that died is started anew
+    for the others. The rest goes on, and the run's status is "failed". Interrupted, the records
+    stay for the next session.
     """
     run.manifest["sequential"] = job.sequential
     evaluation = Evaluation(job, run, progress, make_engine)
@@ -83,13 +95,15 @@ class Evaluation:
         self.failures = Failures(run, progress)
         self._make_engine = make_engine
         self._engines: dict[str, Engine] = {}
+        self._deaths: Counter[str] = Counter()
         self._lost: set[str] = set()
+        self._stack = contextlib.ExitStack()
 
     def take(self, turn: Turn) -> None:
         """Load the turn's engines, run its phases, and stop the engines."""
-        with contextlib.ExitStack() as stack:
+        with self._stack:
             self._engines = {}
-            self._load(turn, stack)
+            self._load(turn)
             self._check_baseline()
             if turn.quality:
                 self._quality()
@@ -110,17 +124,38 @@ class Evaluation:
         ]
 
     def _lose(self, phase: str, engine_id: str, error: EngineError) -> None:
-        """The engine died, or cannot load: its lanes go no further."""
+        """The engine cannot load, or died too often: its lanes go no further."""
         lanes = [lane.id for lane in self.job.lanes if lane.engine_id == engine_id]
         self._lost.add(engine_id)
         self.failures.note(phase, None, lanes, error)
+
+    def _died(self, phase: str, task: str, lane: Lane, error: EngineError) -> None:
+        """The lane's engine died, which costs this cell; start it anew for the others."""
+        name = lane.engine_id
+        self._deaths[name] += 1
+        self._engines[name].stop()
+        if self._deaths[name] > RESTARTS:
+            self._lose(phase, name, error)
+            return
+        self.failures.note(phase, task, [lane.id], error)
+        self.progress.note(f"starting the engine {name} anew")
+        try:
+            engine = self._make_engine(self.job.specs[name], self._log(name))
+            self._stack.callback(engine.stop)
+            engine.start()
+            self._engines[name] = engine.ready()
+        except EngineError as again:
+            self._lose("loading", name, again)
+
+    def _log(self, name: str) -> Path:
+        return self.run.folder / "logs" / f"engine-{name}.log"
 
     @property
     def _target(self) -> Engine | None:
         """The plain target where it is loaded and alive."""
         return None if AR in self._lost else self._engines.get(AR)
 
-    def _load(self, turn: Turn, stack: contextlib.ExitStack) -> None:
+    def _load(self, turn: Turn) -> None:
         """Load the engines; one that cannot load is a failure of its lanes only.
 
         Together where the cache's size is given in bytes; one after another on a GPU, where vLLM
@@ -131,9 +166,8 @@ class Evaluation:
         label = "loading engines" if len(self.job.specs) == len(specs) else "loading an engine"
         with self.progress.phase(label, len(specs)) as step:
             for name, spec in specs.items():
-                log = self.run.folder / "logs" / f"engine-{name}.log"
-                engine = self._engines[name] = self._make_engine(spec, log)
-                stack.callback(engine.stop)
+                engine = self._engines[name] = self._make_engine(spec, self._log(name))
+                self._stack.callback(engine.stop)
                 if together:
                     with contextlib.suppress(EngineError):  # `ready` tells what became of it
                         engine.start()
@@ -223,31 +257,35 @@ class Evaluation:
 
     def _quality(self) -> None:
         """Every lane that is loaded answers every task."""
-        job = self.job
-        for task in job.tasks:
+        for task in self.job.tasks:
             for lane in self._lanes():
                 if lane.engine_id in self._lost:
                     continue
                 try:
-                    run_quality(
-                        self.run,
-                        task,
-                        lane,
-                        self._engines[lane.engine_id],
-                        prompts=job.prompts[task.name],
-                        tokenizer=job.tokenizer,
-                        settings=job.settings,
-                        identity=self._identity(lane),
-                        limit=job.limits[task.name],
-                        samples=job.samples,
-                        concurrency=job.max_num_seqs,
-                        progress=self.progress,
-                        earlier=job.baseline.records(task.name, lane.id) if job.baseline else (),
-                    )
+                    with self._allowed(lane) as engine:
+                        self._answer(task, lane, engine)
                 except EngineError as error:
-                    self._lose("quality", lane.engine_id, error)
+                    self._died("quality", task.name, lane, error)
                 except Exception as error:
                     self.failures.note("quality", task.name, [lane.id], error)
+
+    def _answer(self, task: Task, lane: Lane, engine: Engine) -> None:
+        job = self.job
+        run_quality(
+            self.run,
+            task,
+            lane,
+            engine,
+            prompts=job.prompts[task.name],
+            tokenizer=job.tokenizer,
+            settings=job.settings,
+            identity=self._identity(lane),
+            limit=job.limits[task.name],
+            samples=job.samples,
+            concurrency=job.max_num_seqs,
+            progress=self.progress,
+            earlier=job.baseline.records(task.name, lane.id) if job.baseline else (),
+        )
 
     def _judge(self, phase: str, judge: Callable[[str, Lane, Engine], None]) -> None:
         """Have the plain target look at every greedy task's answers, while it lives."""
@@ -258,7 +296,7 @@ class Evaluation:
                 try:
                     judge(task, plain, target)
                 except EngineError as error:
-                    self._lose(phase, AR, error)
+                    self._died(phase, task, plain, error)
 
     def _control(self) -> None:
         def again(task: str, plain: Lane, target: Engine) -> None:
@@ -315,18 +353,48 @@ class Evaluation:
             for concurrency in self.job.concurrency
         ]
         to_do = [(task, missing(self.run, task, plan)) for task, plan in plans]
+        first = next((task for task, blocks in to_do if blocks), None)
+        if first is not None:
+            with self.progress.phase("warming up", len(loaded)) as step:
+                for lane in loaded:
+                    self._warm_up(first, lane)
+                    step(1)
+        for task, plan in plans:
+            if not plan:
+                continue
+            failed: set[str] = set()
+            with speed_progress(self.run, task, plan, self.progress) as step:
+                for block in missing(self.run, task, plan):
+                    lane = block.measurement.lane
+                    if lane.engine_id in self._lost or lane.id in failed:
+                        continue
+                    try:
+                        with self._allowed(lane) as engine:
+                            time_block(self.run, task, block, engine)
+                        step(len(block.prompts))
+                    except EngineError as error:
+                        failed.add(lane.id)
+                        self._died("speed", task, lane, error)
+                        self._warm_up(task, lane)
+
+    def _warm_up(self, task: str, lane: Lane) -> None:
+        if lane.engine_id not in self._lost:
+            prompts, most = self.job.to_time(task), max(self.job.concurrency)
+            try:
+                with self._allowed(lane) as engine:
+                    warm_up(self.run, prompts, lane, engine, most)
+            except EngineError as error:
+                self._died("speed", task, lane, error)
+
+    @contextlib.contextmanager
+    def _allowed(self, lane: Lane) -> Iterator[Engine]:
+        """The lane's engine, with the clock of `cell_timeout` running for what it is asked."""
+        engine, limit = self._engines[lane.engine_id], self.job.cell_timeout
+        engine.deadline = None if limit is None else time.monotonic() + limit
         try:
-            first = next((task for task, blocks in to_do if blocks), None)
-            if first is not None:
-                most = max(self.job.concurrency)
-                with self.progress.phase("warming up", len(loaded)) as step:
-                    warm_up(self.run, self.job.to_time(first), loaded, self._engines, most)
-                    step(len(loaded))
-            for task, plan in plans:
-                if plan:
-                    run_speed(self.run, task, plan, self._engines, self.progress)
-        except EngineError as error:
-            self.failures.note("speed", None, [lane.id for lane in loaded], error)
+            yield engine
+        finally:
+            engine.deadline = None
 
     def _blocks(
         self,

@@ -35,6 +35,8 @@ class Job:
     baseline: Baseline | None = None  # an earlier run to take answers from, settled
     fidelity: bool = True
     sequential: bool = False  # the engines do not fit side by side
+    cell_timeout: float | None = None  # seconds for a lane on a task in the quality phase, and
+    # for what is timed at once in the speed phase; None for as long as it takes
 
     def identity(self, facts: dict[str, Any], *, drafted: bool = True) -> list[Any]:
         """What a record depends on: model, dtype, engine version and setup.

@@ -7,16 +7,17 @@ the A/A control, whose spread is the noise floor.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mars_cli.engine.engine import Engine
 from mars_cli.engine.lane import Lane
 from mars_cli.evaluation.lm import Prompt
-from mars_cli.evaluation.progress import Progress
+from mars_cli.evaluation.progress import Progress, Step
 from mars_cli.evaluation.quality import generation_record, record_key, request_for, use_lane
 from mars_cli.runs.files import read_records, write_records
 from mars_cli.runs.run import Run
@@ -105,36 +106,36 @@ def missing(run: Run, task: str, plan: Sequence[Block]) -> list[Block]:
     return [block for block in plan if not block.prompts.keys() <= done]
 
 
-def run_speed(
-    run: Run, task: str, plan: list[Block], engines: dict[str, Engine], progress: Progress
-) -> None:
-    """Time what is not recorded yet, without prefix-cache reads.
+@contextlib.contextmanager
+def speed_progress(
+    run: Run, task: str, plan: Sequence[Block], progress: Progress
+) -> Iterator[Step]:
+    """A phase for what of the plan is not recorded yet.
 
-    `engines` go by `Lane.engine_id`; all are loaded, and idle unless it is their turn: an engine
-    that waits is blocked on its pipe and uses no core. A block counts only as a whole: of one that
-    a kill cut short nothing is kept.
-
-    Raises:
-        EngineError: an engine died; the blocks that had finished are recorded.
+    A block counts only as a whole: what a kill left of one is dropped here.
     """
     path = run.speed(task)
-    to_do = missing(run, task, plan)
-    again = {key for block in to_do for key in block.prompts}
+    again = {key for block in missing(run, task, plan) for key in block.prompts}
     records = list(read_records(path))
     if any(record["key"] in again for record in records):
         write_records(path, (record for record in records if record["key"] not in again))
     total = sum(len(block.prompts) for block in plan)
-    in_flight = {block.concurrency for block in plan}
-    label = f"speed {task}" + "".join(f" x{c}" for c in in_flight if c > 1)
+    label = f"speed {task}" + "".join(
+        f" x{level}" for level in {block.concurrency for block in plan} if level > 1
+    )
     with progress.phase(label, total, total - len(again)) as step:
-        for block in to_do:
-            run.append_all(path, _time(run, block, engines))
-            step(len(block.prompts))
+        yield step
 
 
-def _time(run: Run, block: Block, engines: dict[str, Engine]) -> list[dict[str, Any]]:
+def time_block(run: Run, task: str, block: Block, engine: Engine) -> None:
+    """Time a block, without prefix-cache reads, and record it.
+
+    Other engines stay loaded and idle: one that waits is blocked on its pipe and uses no core.
+
+    Raises:
+        EngineError: the engine died; nothing of the block is recorded.
+    """
     lane = block.measurement.lane
-    engine = engines[lane.engine_id]
     run.starting(len(block.prompts))
     use_lane(engine, lane)
     requests = [
@@ -144,7 +145,7 @@ def _time(run: Run, block: Block, engines: dict[str, Engine]) -> list[dict[str, 
     began = time.monotonic()
     found = list(engine.generate(requests, block.concurrency))
     spent = time.monotonic() - began
-    return [
+    records = [
         {
             "key": one.id,
             "doc_id": block.prompts[one.id].doc_id,
@@ -157,26 +158,25 @@ def _time(run: Run, block: Block, engines: dict[str, Engine]) -> list[dict[str, 
         }
         for one in found
     ]
+    run.append_all(run.speed(task), records)
 
 
 def warm_up(
-    run: Run,
-    prompts: Sequence[Prompt],
-    lanes: Sequence[Lane],
-    engines: dict[str, Engine],
-    concurrency: int,
+    run: Run, prompts: Sequence[Prompt], lane: Lane, engine: Engine, concurrency: int
 ) -> None:
-    """Let every lane generate a little, unrecorded: first requests compile and allocate."""
-    for lane in lanes:
-        engine = engines[lane.engine_id]
-        use_lane(engine, lane)
-        requests = [
-            dataclasses.replace(
-                request_for(one, f"warm-up-{n}", use_prefix_cache=False, seed=lane.seed),
-                max_tokens=min(WARM_UP_TOKENS, one.max_tokens),
-            )
-            for n, one in enumerate(prompts[:concurrency])
-        ]
-        for _ in engine.generate(requests, concurrency):
-            run.session["warm_up_requests"] = run.session.get("warm_up_requests", 0) + 1
+    """Let a lane generate a little, unrecorded: first requests compile and allocate.
+
+    Raises:
+        EngineError: the engine died.
+    """
+    use_lane(engine, lane)
+    requests = [
+        dataclasses.replace(
+            request_for(one, f"warm-up-{n}", use_prefix_cache=False, seed=lane.seed),
+            max_tokens=min(WARM_UP_TOKENS, one.max_tokens),
+        )
+        for n, one in enumerate(prompts[:concurrency])
+    ]
+    for _ in engine.generate(requests, concurrency):
+        run.session["warm_up_requests"] = run.session.get("warm_up_requests", 0) + 1
     run.save()

@@ -63,11 +63,13 @@ class FakeEngine:
     scored: ClassVar[list[tuple[str, ScoreRequest]]] = []
     fail_after: ClassVar[dict[str, int]] = {}
     fail_to_load: ClassVar[set[str]] = set()
+    dies_again: ClassVar[bool] = False
 
     def __init__(self, spec: EngineSpec, log: Path) -> None:
         self.spec = spec
         self.facts: dict[str, Any] = {}
         self.rule = "none"
+        self.deadline: float | None = None
 
     def start(self) -> FakeEngine:
         return self
@@ -89,6 +91,8 @@ class FakeEngine:
             left = FakeEngine.fail_after.get(self.spec.name)
             if left is not None:
                 if left == 0:
+                    if not FakeEngine.dies_again:
+                        del FakeEngine.fail_after[self.spec.name]
                     raise EngineError(f"the engine {self.spec.name} was killed by signal 9")
                 FakeEngine.fail_after[self.spec.name] = left - 1
             FakeEngine.asked.append((self.spec.name, request.id))
@@ -122,7 +126,7 @@ class FakeEngine:
 @pytest.fixture
 def fake() -> type[FakeEngine]:
     FakeEngine.asked, FakeEngine.requests, FakeEngine.scored = [], [], []
-    FakeEngine.fail_after, FakeEngine.fail_to_load = {}, set()
+    FakeEngine.fail_after, FakeEngine.fail_to_load, FakeEngine.dies_again = {}, set(), False
     return FakeEngine
 
 

@@ -63,7 +63,7 @@ def test_running_again_asks_for_nothing(job: Job, fake: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("after", [0, 1, 5, 9, 14, 17, 20])
-def test_engine_that_dies_costs_its_lanes_only_and_resume_completes_the_run(
+def test_engine_that_dies_costs_its_cell_only_and_resume_completes_the_run(
     job: Job, fake: Any, tmp_path: Path, after: int
 ) -> None:
     fake.fail_after = {"ngram-k7": after}
@@ -71,8 +71,13 @@ def test_engine_that_dies_costs_its_lanes_only_and_resume_completes_the_run(
     assert failed["run"]["status"] == "failed"
     manifest = read_manifest(tmp_path)
     assert manifest is not None
-    assert "signal 9" in manifest["failures"][0]["reason"]
-    assert len(list(read_records(tmp_path / "records/quality/echo/ar.jsonl"))) == 6
+    (failure,) = manifest["failures"]
+    assert "signal 9" in failure["reason"]
+    assert failure["task"] == "echo"
+    (lost,) = failure["lanes"]
+    for lane in job.lanes:
+        records = list(read_records(tmp_path / f"records/quality/echo/{lane.id}.jsonl"))
+        assert len(records) == 6 or (lane.id == lost and failure["phase"] == "quality")
 
     fake.fail_after = {}
     resumed = run_job(job, tmp_path, fake)
@@ -82,6 +87,16 @@ def test_engine_that_dies_costs_its_lanes_only_and_resume_completes_the_run(
     reference = run_job(job, tmp_path / "uninterrupted", fake)
     assert sorted(keys) == sorted(record_keys(tmp_path / "uninterrupted"))
     assert resumed["tasks"]["echo"]["lanes"].keys() == reference["tasks"]["echo"]["lanes"].keys()
+
+
+def test_engine_that_dies_again_and_again_is_given_up(job: Job, fake: Any, tmp_path: Path) -> None:
+    fake.fail_after, fake.dies_again = {"ngram-k7": 0}, True
+    results = run_job(job, tmp_path, fake)
+    manifest = read_manifest(tmp_path)
+    assert manifest is not None
+    assert [failure["task"] for failure in manifest["failures"]][-1] is None
+    assert len(manifest["failures"]) == 4  # three new starts
+    assert results["tasks"]["echo"]["lanes"]["ar"]["score"] is not None
 
 
 def test_sessions_add_up_after_a_failure(job: Job, fake: Any, tmp_path: Path) -> None:
@@ -188,7 +203,7 @@ def test_interrupted_round_is_said(job: Job, fake: Any, tmp_path: Path) -> None:
     run_job(job, tmp_path, fake)
     fake.fail_after = {}
     results = run_job(job, tmp_path, fake)
-    assert "1 of 4 timed rounds were interrupted and went on later" in str(
+    assert "3 of 4 timed rounds were interrupted and went on later" in str(
         results["tasks"]["echo"]["notes"]
     )
 
