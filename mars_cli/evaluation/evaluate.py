@@ -282,6 +282,7 @@ class Evaluation:
             identity=self._identity(lane),
             limit=job.limits[task.name],
             samples=job.samples,
+            skip=job.skip,
             concurrency=job.max_num_seqs,
             progress=self.progress,
             earlier=job.baseline.records(task.name, lane.id) if job.baseline else (),

@@ -31,6 +31,7 @@ class Job:
     repeats: int
     max_num_seqs: int  # requests in flight in the quality phase
     concurrency: tuple[int, ...] = (1,)  # requests in flight in the speed phase, one after another
+    skip: int = 0  # documents of each task, before those
     samples: int | None = None  # of each document; None for each task's own number
     baseline: Baseline | None = None  # an earlier run to take answers from, settled
     fidelity: bool = True

@@ -109,6 +109,7 @@ def make_plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
         "temperature": options["temperature"],
         "seed": options["seed"],
         "sequential": options["sequential"],
+        "skip": options["skip"],
         "samples": options["samples"],
         "prompts": [file_facts(Path(path), "--prompts") for path in options["prompts"]],
         "on_overflow": options["on_overflow"],
@@ -172,7 +173,10 @@ def _overrides(plan: dict[str, Any]) -> list[str]:
     ]
     if plan["limit"] is not None:
         others = "".join(f", {n} of {task}" for task, n in differing)
-        lines.append(f"the first {plan['limit']} documents of each task{others}")
+        after = f" after {plan['skip']}" if plan["skip"] else ""
+        lines.append(f"the first {plan['limit']} documents of each task{others}{after}")
+    elif plan["skip"]:
+        lines.append(f"without the first {plan['skip']} documents of each task")
     return lines
 
 
@@ -237,9 +241,17 @@ def make_job(
     }
     samples = plan["samples"]
     prompts = {
-        task.name: prepare_prompts(task, tokenizer, settings, limits[task.name], samples)
+        task.name: prepare_prompts(
+            task, tokenizer, settings, limits[task.name], samples, plan["skip"]
+        )
         for task in tasks
     }
+    for task in tasks:
+        if not prompts[task.name]:
+            raise UsageError(
+                f"--skip {plan['skip']}: {task.name} has no document after so many",
+                hint="skip fewer, or leave the task out",
+            )
     refuse_equal_samples([one for found in prompts.values() for one in found], samples)
     return Job(
         config=config,
@@ -256,6 +268,8 @@ def make_job(
         repeats=plan["repeats"],
         max_num_seqs=plan["max_num_seqs"],
         concurrency=tuple(plan["concurrency"]),
+        skip=plan["skip"],
+        cell_timeout=options["cell_timeout"],
         samples=samples,
         fidelity=options["fidelity"],
         sequential=sequential,

@@ -120,11 +120,12 @@ def run_quality(
     samples: int | None,
     concurrency: int,
     progress: Progress,
+    skip: int = 0,
     earlier: Iterable[Record] = (),
 ) -> None:
     """Generate what is not recorded yet, then score everything.
 
-    `prompts` are those of `prepare_prompts`, with the same settings, limit and samples.
+    `prompts` are those of `prepare_prompts`, with the same settings, limit, samples and skip.
     `identity` is JSON-able: what a record depends on besides lane, prompt, document and sample.
     `earlier` are another run's records: those whose keys this run needs are copied, not generated.
 
@@ -167,12 +168,16 @@ def run_quality(
         return  # nothing scores them
 
     def recorded(prompts: list[Prompt]) -> list[str]:
-        texts = [done.get(record_key(identity, lane, prompt)) for prompt in prompts]
+        texts = [
+            "" if prompt.doc_id < skip else done.get(record_key(identity, lane, prompt))
+            for prompt in prompts
+        ]
         if None in texts:
             raise _other_prompts(task.name)
         return [text for text in texts if text is not None]
 
-    passes = score_answers(task, tokenizer, settings, recorded, limit=limit, samples=samples)
+    end = _end(skip, limit)
+    passes = score_answers(task, tokenizer, settings, recorded, limit=end, samples=samples)
     found = {
         key: passes[0 if samples is None else prompt.sample].get(prompt.doc_id)
         for key, prompt in keys.items()
@@ -209,11 +214,17 @@ def answer(
 
 
 def prepare_prompts(
-    task: Task, tokenizer: Any, settings: Settings, limit: int | None, samples: int | None = None
+    task: Task,
+    tokenizer: Any,
+    settings: Settings,
+    limit: int | None,
+    samples: int | None = None,
+    skip: int = 0,
 ) -> list[Prompt]:
     """The task's prompts, before any engine is there: what cannot be asked for is refused now.
 
-    Each document's samples stand one after another: as many as `samples` says, else as many as
+    Those of `limit` documents (None for all) after the first `skip`. Each document's samples stand
+    one after another: as many as `samples` says, else as many as
     the task's own `repeats`.
 
     Raises:
@@ -224,20 +235,21 @@ def prepare_prompts(
         _refuse_votes(task, samples)
     lm = MarsLM(tokenizer, settings, lambda prompts: [])
     if task.conversations is not None:
-        chosen = list(task.conversations.items())[:limit]
+        chosen = list(task.conversations.items())[skip : _end(skip, limit)]
         given = task.generation_settings
         firsts = [first_prompt(lm, task.name, n, found, given) for n, found in chosen]
         return [_sample(prompt, number) for prompt in firsts for number in range(samples or 1)]
     with _repeats_of(task, samples):
         task.definition.set_fewshot_seed(FEWSHOT_SEED)
         task.definition.build_all_requests(
-            limit=limit,
+            limit=_end(skip, limit),
             apply_chat_template=settings.chat_template,
             chat_template=lm.apply_chat_template if settings.chat_template else None,
             tokenizer_name=lm.tokenizer_name if settings.chat_template else "",
         )
         instances = task.definition.instances
-    prompts = lm.prepare([copy for one in instances for copy in [one] * one.repeats])
+    chosen = [one for one in instances if one.doc_id >= skip]
+    prompts = lm.prepare([copy for one in chosen for copy in [one] * one.repeats])
     if samples is None:
         return prompts
     if any(prompt.sample > 0 for prompt in prompts):
@@ -247,6 +259,11 @@ def prepare_prompts(
             hint="leave --samples out for this task",
         )
     return [_sample(prompt, number) for prompt in prompts for number in range(samples)]
+
+
+def _end(skip: int, limit: int | None) -> int | None:
+    """Where the documents end that `limit` allows; None for the last."""
+    return None if limit is None else skip + limit
 
 
 def refuse_equal_samples(prompts: Iterable[Prompt], samples: int | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mars_cli.errors import UsageError
+from mars_cli.errors import EngineError, UsageError
 from mars_cli.evaluation.evaluate import evaluate
 from mars_cli.evaluation.job import Job
 from mars_cli.evaluation.quality import prepare_prompts
@@ -240,3 +240,33 @@ def test_each_lane_says_what_memory_its_engine_took(job: Job, fake: Any, tmp_pat
         None,
         None,
     ]
+
+
+def test_skipped_documents_are_neither_asked_nor_scored(
+    job: Job, fake: Any, tmp_path: Path
+) -> None:
+    prompts = {"echo": prepare_prompts(job.tasks[0], job.tokenizer, job.settings, 3, None, 8)}
+    job = dataclasses.replace(job, skip=8, limits={"echo": 3}, prompts=prompts)
+    results = run_job(job, tmp_path, fake)
+    records = list(read_records(tmp_path / "records/quality/echo/ar.jsonl"))
+    assert [record["doc_id"] for record in records] == [8, 9, 10]
+    for record in records:
+        assert record["scores"] == {"exact_match,none": float(len(record["text"]) % 2 == 0)}
+    assert results["tasks"]["echo"]["n"] == 3
+
+
+def test_a_cell_that_takes_too_long_fails_and_the_others_go_on(
+    job: Job, fake: Any, tmp_path: Path
+) -> None:
+    class Slow(fake):
+        def generate(self, requests: Any, concurrency: int = 1) -> Any:
+            assert self.deadline is None or self.deadline > 0
+            if self.rule == "strict" and self.deadline is not None:
+                raise EngineError("the engine ngram-k7 took longer than was allowed")
+            return super().generate(requests, concurrency)
+
+    results = run_job(dataclasses.replace(job, cell_timeout=9.0), tmp_path, Slow)
+    lanes = results["tasks"]["echo"]["lanes"]
+    assert lanes["strict-ngram-k7"]["score"] is None
+    assert lanes["mars-ngram-k7-t0.9"]["score"] is not None
+    assert lanes["mars-ngram-k7-t0.9"]["speedup"] is not None
