@@ -355,37 +355,45 @@ class Evaluation:
         ]
         to_do = [(task, missing(self.run, task, plan)) for task, plan in plans]
         first = next((task for task, blocks in to_do if blocks), None)
-        if first is not None:
-            with self.progress.phase("warming up", len(loaded)) as step:
-                for lane in loaded:
-                    self._warm_up(first, lane)
-                    step(1)
+        if first is None:
+            return
+        with self.progress.phase("warming up", len(loaded)) as step:
+            loaded = self._warm_up(first, loaded)
+            step(len(loaded))
         for task, plan in plans:
             if not plan:
                 continue
-            failed: set[str] = set()
+            able = loaded
             with speed_progress(self.run, task, plan, self.progress) as step:
                 for block in missing(self.run, task, plan):
                     lane = block.measurement.lane
-                    if lane.engine_id in self._lost or lane.id in failed:
+                    if lane not in able:
                         continue
                     try:
                         with self._allowed(lane) as engine:
                             time_block(self.run, task, block, engine)
                         step(len(block.prompts))
                     except EngineError as error:
-                        failed.add(lane.id)
                         self._died("speed", task, lane, error)
-                        self._warm_up(task, lane)
+                        others = [one for one in able if one != lane]
+                        again = [one for one in others if one.engine_id == lane.engine_id]
+                        warm = self._warm_up(task, again)
+                        able = [one for one in others if one not in again or one in warm]
 
-    def _warm_up(self, task: str, lane: Lane) -> None:
-        if lane.engine_id not in self._lost:
+    def _warm_up(self, task: str, lanes: list[Lane]) -> list[Lane]:
+        """Warm the lanes up; those that went well."""
+        warm = []
+        for lane in lanes:
+            if lane.engine_id in self._lost:
+                continue
             prompts, most = self.job.to_time(task), max(self.job.concurrency)
             try:
                 with self._allowed(lane) as engine:
                     warm_up(self.run, prompts, lane, engine, most)
+                warm.append(lane)
             except EngineError as error:
                 self._died("speed", task, lane, error)
+        return [lane for lane in warm if lane.engine_id not in self._lost]
 
     @contextlib.contextmanager
     def _allowed(self, lane: Lane) -> Iterator[Engine]:
