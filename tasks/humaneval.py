@@ -38,9 +38,20 @@ def document(row: data.Row) -> data.Document:
     return {field: row.text(field) for field in FIELDS}
 
 
+def ahead(answers: Sequence[Sequence[str]], docs: Sequence[Mapping[str, str]]) -> list[str]:
+    """lm-eval's filter: the first answer to each item, all run in parallel for `passes`."""
+    firsts = [found[0] for found in answers]
+    sandbox.prefetch(map(program, docs, firsts))
+    return firsts
+
+
 def passes(doc: Mapping[str, str], results: Sequence[str]) -> dict[str, float]:
     """{"pass@1": 1.0 | 0.0}, or NaN if generated code may not run."""
     if not sandbox.allowed():
         return {"pass@1": math.nan}
-    program = code.program(doc["prompt"], results[0], doc["entry_point"], doc["test"])
-    return {"pass@1": float(sandbox.run(program).passed)}
+    return {"pass@1": float(sandbox.passes(program(doc, results[0])))}
+
+
+def program(doc: Mapping[str, str], answer: str) -> str:
+    """What is run to grade an answer."""
+    return code.program(doc["prompt"], answer, doc["entry_point"], doc["test"])

@@ -53,9 +53,20 @@ def document(row: data.Row) -> data.Document | None:
     }
 
 
+def ahead(answers: Sequence[Sequence[str]], docs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """lm-eval's filter: the first answer to each item, all run in parallel for `passes`."""
+    firsts = [found[0] for found in answers]
+    sandbox.prefetch(map(program, docs, firsts))
+    return firsts
+
+
 def passes(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """{"pass@1": 1.0 | 0.0}, or NaN if generated code may not run."""
     if not sandbox.allowed():
         return {"pass@1": math.nan}
-    program = code.mbpp_program(results[0], doc["test_list"], doc["test_setup_code"])
-    return {"pass@1": float(sandbox.run(program).passed)}
+    return {"pass@1": float(sandbox.passes(program(doc, results[0])))}
+
+
+def program(doc: Mapping[str, Any], answer: str) -> str:
+    """What is run to grade an answer."""
+    return code.mbpp_program(answer, doc["test_list"], doc["test_setup_code"])

@@ -75,6 +75,7 @@ def prepare(
     facts = environment()
     if options["allow_code_execution"]:
         facts["sandbox"] = list(sandbox.isolation())
+        progress.note(f"code from the model runs in: {', '.join(facts['sandbox'])}")
     return job, plan, facts
 
 
