@@ -36,8 +36,9 @@ check: venv ## lint, formatting, types
 lock: ## resolve the extras anew and rewrite requirements/cpu.lock (minutes; needs Python 3.11)
 	@$(or $(PYTHON),python3) -m scripts.lock
 
-bench: venv ## measure what the rule costs per step
-	$(BIN)/python -m benchmarks.hook_cost
+bench: venv ## measure what the suite itself costs, and how often its intervals cover
+	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.coverage
 
 clean: ## remove .venv, builds and caches; run directories under outputs/ stay
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -29,8 +29,9 @@ from mars_cli.analysis import metrics, stats
 from mars_cli.analysis.agreement import agreement, batched_agreement
 from mars_cli.analysis.fidelity import FIGURES as FIDELITY
 from mars_cli.analysis.fidelity import fidelity
+from mars_cli.analysis.groups import Group, group_row
 from mars_cli.analysis.metrics import BASELINE, Pair, Record
-from mars_cli.analysis.scores import SAFE_RECOVERY, lane_scores
+from mars_cli.analysis.scores import SAFE_RECOVERY, lane_scores, primary
 from mars_cli.analysis.speed import lane_speeds, levels, noise_floor, timed
 
 SCHEMA = 1
@@ -83,13 +84,24 @@ def build_results(
     environment: Mapping[str, Any],
     lanes: Sequence[Mapping[str, Any]],
     tasks: Mapping[str, TaskInput],
+    groups: Sequence[Group] = (),
 ) -> dict[str, Any]:
     """Build the whole of `results.json` (schema 1): plain JSON values, every number finite.
 
     A figure that could not be measured is None and a note beside it says why.
     """
+    tasks = {
+        name: replace(task, metric=primary(task.quality, task.metric))
+        for name, task in tasks.items()
+    }
     per_task = {name: task_results(task, lanes) for name, task in tasks.items()}
     _adjust_p_values(per_task)
+
+    def total(lane: str, names: Sequence[str]) -> dict[str, Any]:
+        rows = [per_task[name]["lanes"][lane] for name in names]
+        return _overall(lane, {name: tasks[name] for name in names}, rows)
+
+    lane_ids = [lane["id"] for lane in lanes]
     results = {
         "schema": SCHEMA,
         "safe_recovery": SAFE_RECOVERY,
@@ -99,12 +111,8 @@ def build_results(
         "lanes": [dict(lane) for lane in lanes],
         "tasks": per_task,
         "noise": {name: noise_by_concurrency(task) for name, task in tasks.items()},
-        "overall": {
-            lane["id"]: _overall(
-                lane["id"], tasks, [t["lanes"][lane["id"]] for t in per_task.values()]
-            )
-            for lane in lanes
-        },
+        "overall": {lane: total(lane, list(tasks)) for lane in lane_ids},
+        "groups": {group.name: group_row(group, per_task, lane_ids, total) for group in groups},
         "engine_differences": engine_differences(lanes),
         "notes": [SCOPE],
     }

@@ -2,7 +2,7 @@
 
 Recovery compares the documents and samples that both lanes have. Where a document has several
 samples, its score is their mean; where each was scored on its own, 0/1 scores under pass@1 also
-give the metric pass@N.
+give the metric pass@N. Of a corpus score (`corpus`) documents have parts in place of scores.
 
 "Not significant" is not "safe": `largest_loss` says how much recovery may be lost for all that the
 data show, and `safe` whether that is little enough.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from mars_cli.analysis import metrics, stats
+from mars_cli.analysis import corpus, metrics, stats
 from mars_cli.analysis.metrics import BASELINE, Record
 
 FEWEST_RIGHT = 10
@@ -52,6 +52,9 @@ def lane_scores(
             records, base, name, directions.get(name, True), is_baseline=is_baseline
         )
         notes += said if name == metric else []
+    unknown = {name: how for name in names if (how := _not_computed(records, name)) is not None}
+    if others := [f"{name} ({how})" for name, how in unknown.items() if name != metric]:
+        notes.append(f"not computed here, by the function that aggregates it: {', '.join(others)}")
     k = samples or 1
     for name, new in _pass_names(names, every, k).items():
         ours, left_out = metrics.passes(records, name, k, new)
@@ -63,6 +66,15 @@ def lane_scores(
                 f"{k} scored samples and do not count"
             )
     return {**found[metric], "metrics": found}, notes
+
+
+def primary(quality: Mapping[str, Sequence[Record]], metric: str) -> str:
+    """The metric, or where no record has it the first that one has.
+
+    A task may name a function, and score under the names that the function gives.
+    """
+    names = metrics.metric_names(record for records in quality.values() for record in records)
+    return metric if metric in names or not names else names[0]
 
 
 def largest_loss(recovery_ci: Sequence[float] | None) -> float | None:
@@ -101,19 +113,29 @@ def _metric(
     *,
     is_baseline: bool,
 ) -> tuple[dict[str, Any], list[str]]:
+    unknown, how = _not_computed(records, metric), corpus.aggregation(records, metric)
+    if how is not None:
+        records, base = (corpus.with_parts(side, metric, how) for side in (records, base))
+
     def figure(record: Record) -> float | None:
         return metrics.score(record, metric)
 
     per_document = list(metrics.by_document(records, figure).values())
     plain = [s for r in [*records, *base] if (s := figure(r)) is not None]
-    zero_one = all(s in (0, 1) for s in plain)
+    zero_one = how is None and all(s in (0, 1) for s in plain)
     values: dict[str, Any] = dict.fromkeys(FIGURES)
     if not per_document:
         what = "the answers have no scores" if records else "no answers recorded"
+        if unknown is not None:
+            what = f"{metric} is aggregated by {unknown}, which is not computed here"
         return {**values, "recovery_note": "not_scored"}, [f"score: {what}"]
     total, n = sum(per_document), len(per_document)
-    values["score"] = total / n
-    values["score_ci"] = stats.wilson(total, n) if zero_one else stats.mean_interval(per_document)
+    if how is None:
+        ci = stats.wilson(total, n) if zero_one else stats.mean_interval(per_document)
+        whole = stats.Estimate(total / n, ci)
+    else:
+        whole = corpus.score(how, corpus.by_document(records))
+    values["score"], values["score_ci"] = whole.value, whole.interval
     notes = []
     if missing := sum(figure(r) is None for r in records):
         notes.append(f"score: {missing} of {len(records)} answers have no score and do not count")
@@ -140,10 +162,14 @@ def _metric(
         )
         return {**values, "recovery_note": "low_base"}, notes
     if is_baseline:  # against itself: 100% by definition
-        return {**values, "recovery": 100.0 if total > 0 else None}, notes
-    single = all(s in (0, 1) for s in [*ours, *theirs])
-    top, bottom = (ours, theirs) if higher_is_better else (theirs, ours)
-    found = stats.paired_ratio_01(top, bottom) if single else stats.log_ratio(top, bottom)
+        return {**values, "recovery": 100.0 if (whole.value or 0) > 0 else None}, notes
+    single = how is None and all(s in (0, 1) for s in [*ours, *theirs])
+    if how is not None:
+        parts = [corpus.by_document(side) for side in zip(*pairs, strict=True)]
+        found = corpus.ratio(how, *(parts if higher_is_better else parts[::-1]))
+    else:
+        top, bottom = (ours, theirs) if higher_is_better else (theirs, ours)
+        found = stats.paired_ratio_01(top, bottom) if single else stats.log_ratio(top, bottom)
     values["recovery"] = None if found.value is None else 100 * found.value
     values["recovery_ci"] = found.interval and [100 * end for end in found.interval]
     values["largest_loss"] = largest_loss(values["recovery_ci"])
@@ -156,6 +182,14 @@ def _metric(
     else:
         notes.append("p value: McNemar's test needs one 0/1 score a document")
     return values, notes
+
+
+def _not_computed(records: Iterable[Record], metric: str) -> str | None:
+    """What aggregates the metric, where no record has a part for it."""
+    records = list(records)
+    how = corpus.aggregation(records, metric)
+    found = how and any(corpus.part(record, metric, how) is not None for record in records)
+    return None if found else how
 
 
 def _answers(records: Iterable[Record], figure: Callable[[Record], float | None]) -> int:

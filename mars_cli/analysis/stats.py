@@ -1,10 +1,13 @@
 """Intervals that cover, and a paired test. 95% throughout, documents as the unit.
 
-A percentile bootstrap does not cover here (few discordant documents, a dozen skewed speeds), so:
+A percentile bootstrap does not cover here (few changed documents, a dozen skewed speeds), so:
 
-    0/1 scores          Wilson for one score; Bonett-Price for the ratio of two paired ones
-    graded, averaged    studentised bootstrap on the log of the ratio of means, never narrower
-    scores and speeds   than Student's t on the same scale, at either end
+    0/1 scores          Wilson for one score; Bonett-Price, widened, for the ratio of two paired
+    graded, averaged    studentised bootstrap, of the mean or on the log of the ratio of means,
+    scores and speeds   at neither end narrower than a widened Student's t on the same scale
+
+"Widened": as if some documents more had changed, for a sample may hold too few of those that do.
+`python -m benchmarks.coverage` measures how often they cover; docs/coverage.md has the figures.
 
 Intervals describe the documents at hand: not engine restarts, not other machines.
 Everything is deterministic: the bootstrap draws from a fixed seed.
@@ -13,7 +16,7 @@ Everything is deterministic: the bootstrap draws from a fixed seed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -27,11 +30,18 @@ Floats = NDArray[np.float64]
 LEVEL = 0.95
 DRAWS = 4000
 SEED = 20260115
+# Documents that might have changed beside those that did: of 0/1 scores, and of all others.
+# Bonett and Price's 2 cover only 87% where documents get lost, about two of them, and none gained,
+# for then one sample in seven has no changed one at all.
+MORE_CHANGED_01 = 3
+MORE_CHANGED = 4
 # Below this many documents a resample is too often one document repeated: Student's t alone.
 FEWEST_FOR_BOOTSTRAP = 8  # with fewer, resamples of few values reach absurd limits
 # A resample's standard error counts as at least this share of the sample's own: resamples that
 # happen to hold no changed document would otherwise send a limit to infinity.
 LEAST_SE = 0.1
+# Without one of the documents the others count as at least this much of an average one.
+LEAST_LEFT = 0.1
 # Relative differences below this are float noise, not spread.
 NO_SPREAD = 1e-12
 # No figure is of a size below this, or above its inverse: squares and quotients stay in range.
@@ -69,12 +79,8 @@ def wilson(successes: float, n: int) -> Interval | None:
 def paired_ratio_01(lane: Sequence[float], base: Sequence[float]) -> Estimate:
     """Ratio of two paired proportions, lane / base, from aligned 0/1 scores.
 
-    Interval: Bonett & Price 2006, Statistics in Medicine 25, eq. 8. Two Wilson intervals over
-    the n* documents that at least one of the two got right, at a z shrunk so that their quotient
-    has the variance of the log ratio, which is estimated from (n11 + n10 + 1)/(n* + 2) and
-    (n11 + n01 + 1)/(n* + 2). Documents both got wrong carry nothing about a ratio. It keeps a
-    width when no document is discordant; its upper end is missing only when base is all wrong,
-    and then the value is None too.
+    Interval: `bonett_price`. It keeps a width when no document is discordant, and is missing only
+    when base is all wrong, and then the value is None too.
     """
     n = _same_length(lane, base)
     both = sum(1 for a, b in zip(lane, base, strict=True) if a and b)
@@ -84,7 +90,26 @@ def paired_ratio_01(lane: Sequence[float], base: Sequence[float]) -> Estimate:
     value = right / base_right
     if n < 2:
         return Estimate(value, None, TOO_FEW)
-    return Estimate(value, _bonett_price(both, right - both, base_right - both))
+    return Estimate(value, bonett_price(both, right - both, base_right - both))
+
+
+def bonett_price(both: int, gained: int, lost: int) -> Interval:
+    """Interval of (both + gained) / (both + lost), of which at least the latter is not 0.
+
+    Bonett & Price 2006, Statistics in Medicine 25, eq. 8: two Wilson intervals over the n*
+    documents that at least one of the two got right, at a z shrunk so that their quotient has the
+    variance of the log ratio, (gained + lost + 2) / ((both + gained + 1) (both + lost + 1)).
+    Documents both got wrong carry nothing about a ratio. Unlike theirs, 3 takes the place of the
+    2: with no document changed out of n it then ends near 1 - 3/n, the rule of three.
+    """
+    right, base_right, union = both + gained, both + lost, both + gained + lost
+    changed = gained + lost + MORE_CHANGED_01
+    log_error = math.sqrt(changed / ((right + 1) * (base_right + 1)))
+    parts = [math.sqrt((1 - (k + 1) / (union + 2)) / (k + 1)) for k in (right, base_right)]
+    z = _z() * log_error / sum(parts)
+    low, high = _wilson(right, union, z)
+    base_low, base_high = _wilson(base_right, union, z)
+    return low / base_high, high / base_low
 
 
 def mcnemar(lane: Sequence[float], base: Sequence[float]) -> float | None:
@@ -121,27 +146,41 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def mean_interval(values: Sequence[float]) -> Interval | None:
-    """Student's t interval for a mean of graded scores; None for n < 2 or equal values."""
+    """Interval of a mean of graded scores, or of differences; None for n < 2 or equal values.
+
+    Student's t, each end moved out to that of the studentised bootstrap from 8 values on. Where
+    only m of the n values are not 0 (documents that changed, where these are differences), t's
+    error is taken sqrt(1 + 4/m) times.
+    """
     x = _finite(values)
     if x is None or len(x) < 2:
         return None
-    spread = float(x.std(ddof=1))
+    n, mean, spread = len(x), float(x.mean()), float(x.std(ddof=1))
     if spread <= NO_SPREAD * max(1.0, float(np.abs(x).max())):
         return None
-    half = _t(len(x) - 1) * spread / math.sqrt(len(x))
-    mean = float(x.mean())
-    return mean - half, mean + half
+    few = np.count_nonzero(x)
+    wider = math.sqrt(1 + MORE_CHANGED / few) if few < n else 1.0
+    scaled = (x - mean) / spread
+
+    def studentised(means: Floats, squares: Floats) -> Floats:
+        variances = np.maximum(squares - means**2, 0.0) / (n - 1)
+        return means / np.maximum(np.sqrt(variances), LEAST_SE / math.sqrt(n))
+
+    columns = np.stack([scaled, scaled**2], axis=1)
+    below, above = _reaches(columns, studentised, _t(n - 1) * wider)
+    error = spread / math.sqrt(n)
+    return mean - below * error, mean + above * error
 
 
 def log_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate:
     """Ratio of means, mean(numerator) / mean(denominator), of aligned per-document values >= 0.
 
-    Interval: with u, v the values over their own mean and d = v_num - u_den, the log ratio has
-    the standard error sqrt(sum d^2 / (n (n - 1))) (delta method). The studentised log ratios of
-    4000 resamples of documents give the limits (bootstrap-t: Efron & Tibshirani 1993, ch. 12.5);
-    each is moved out to Student's t limit where that is wider. Where only m of the n documents
-    changed at all, the t limits use the error times sqrt(1 + 2/m): two documents more might have
-    changed (Bonett and Price's adjustment, carried over). Fewer than 8 documents: t alone.
+    Interval, on the log scale: the error is that of the delta method, sqrt(sum d^2 / (n (n - 1)))
+    with d = v - u, the values over their own mean, or the jackknife's where that is larger (it
+    weighs long documents for what they are: Efron & Tibshirani 1993, ch. 11). The studentised log
+    ratios of 4000 resamples of documents give the limits (bootstrap-t: the same, ch. 12.5); each
+    is moved out to Student's t limit where that is wider. The t limits take sum d^2 as if four
+    documents more had changed (see `_another`). Fewer than 8 documents: t alone.
 
     No interval for n < 2, for a mean of 0, and where all documents give the same ratio.
     """
@@ -157,58 +196,82 @@ def log_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estim
     if value == 0:
         return Estimate(value, None, "the numerator is 0: no interval on a log scale")
     u, v = x / x.mean(), y / y.mean()
-    error = math.sqrt(float(np.square(v - u).sum()) / (n * (n - 1)))
-    if error <= NO_SPREAD:
+    squares = float(np.square(v - u).sum())
+    delta = math.sqrt(squares / (n * (n - 1)))
+    if delta <= NO_SPREAD:
         return Estimate(value, None, ALL_ALIKE)
-    changed = int(np.count_nonzero(x != y))
-    few = math.sqrt(1 + 2 / changed) if changed < n else 1.0
-    below = above = _t(n - 1) * few
-    if n >= FEWEST_FOR_BOOTSTRAP:
-        low_t, high_t = _studentised(u, v, error)
-        below, above = max(below, high_t), max(above, -low_t)
-    centre = math.log(value)
+    wider = math.sqrt(1 + MORE_CHANGED * _another(u, v, x != y) / squares)
+
+    def studentised(*moments: Floats) -> Floats:
+        return _log_ratios_over_errors(moments, n, LEAST_SE * delta)
+
+    columns = np.stack([u, v, u * u, u * v, v * v], axis=1)
+    below, above = _reaches(columns, studentised, _t(n - 1) * wider)
+    error, centre = max(delta, _jackknife(u, v)), math.log(value)
     return Estimate(value, (_exp(centre - below * error), _exp(centre + above * error)))
 
 
-def _studentised(u: Floats, v: Floats, error: float) -> Interval:
-    """Outer 2.5% points of (log ratio of a resample) / (its standard error); u, v have mean 1."""
+def _another(u: Floats, v: Floats, changed: NDArray[np.bool_]) -> float:
+    """What one changed document more would add to sum (v - u)^2; u, v have mean 1.
+
+    As much as the changed ones did on average; or, where that is more, what a document of average
+    size adds when it changes by the share that they did: those seen may all have been small.
+    """
+    size, squares = np.maximum(u, v), np.square(v - u)
+    alike = float(squares[changed].mean())
+    # The mean squared share of its size that a document lost or gained, weighted by that size.
+    share = float((squares[changed] / size[changed]).sum() / size[changed].sum())
+    return max(alike, share * float(np.square(size).mean()))
+
+
+def _jackknife(u: Floats, v: Floats) -> float:
+    """The jackknife's standard error of the log ratio; u, v have mean 1."""
     n = len(u)
-    columns = np.stack([u, v, u * u, u * v, v * v], axis=1) / n
+    left = np.log(np.maximum(n - v, LEAST_LEFT) / np.maximum(n - u, LEAST_LEFT))
+    return float(np.sqrt(np.square(left - left.mean()).sum() * (n - 1) / n))
+
+
+def _log_ratios_over_errors(moments: Sequence[Floats], n: int, least: float) -> Floats:
+    """Of each resample the log ratio over its standard error, which is at least `least`."""
+    mu, mv, uu, uv, vv = moments
+    whole, lost = (mu > TINY) & (mv > TINY), mv < mu
+    mu, mv = np.where(whole, mu, 1.0), np.where(whole, mv, 1.0)
+    squares = np.maximum(vv / mv**2 - 2 * uv / (mu * mv) + uu / mu**2, 0.0)
+    t = np.log(mv / mu) / np.maximum(np.sqrt(squares / (n - 1)), least)
+    # A resample in which a lane scores nothing at all is as extreme as any.
+    return np.where(whole, t, np.where(lost, -1 / least, 1 / least))
+
+
+def _reaches(columns: Floats, studentised: Callable[..., Floats], least: float) -> Interval:
+    """How many errors an interval reaches below and above its figure: `least`, or more.
+
+    Args:
+        columns: values of the documents, [n, k].
+        studentised: from the k columns' means in each resample, k arrays, to (figure of the
+            resample - figure) / (error of the resample).
+        least: Student's t, widened.
+    """
+    n = len(columns)
+    if n < FEWEST_FOR_BOOTSTRAP:
+        return least, least
     rows = max(1, BLOCK // n)
     found = []
     for block in range(math.ceil(DRAWS / rows)):
         counts = _resamples(n, block, min(rows, DRAWS - block * rows))
-        mu, mv, uu, uv, vv = (counts @ columns).T
-        whole, lost = (mu > TINY) & (mv > TINY), mv < mu
-        mu, mv = np.where(whole, mu, 1.0), np.where(whole, mv, 1.0)
-        squares = np.maximum(vv / mv**2 - 2 * uv / (mu * mv) + uu / mu**2, 0.0)
-        errors = np.maximum(np.sqrt(squares / (n - 1)), LEAST_SE * error)
-        t = np.log(mv / mu) / errors
-        # A resample in which a lane scores nothing at all is as extreme as any.
-        worst = 1 / (LEAST_SE * error)
-        found.append(np.where(whole, t, np.where(lost, -worst, worst)))
+        found.append(studentised(*(counts @ (columns / n)).T))
     every = np.concatenate(found)
     tail = (1 - LEVEL) / 2
     low = float(np.quantile(every, tail, method="inverted_cdf"))
     high = float(np.quantile(every, 1 - tail, method="inverted_cdf"))
-    return low, high
+    return max(least, high), max(least, -low)
 
 
 @lru_cache(maxsize=4)
 def _resamples(n: int, block: int, rows: int) -> Floats:
     """How often each of n documents is drawn, [rows, n]; the same for every figure of that n."""
-    rng = np.random.default_rng([SEED, block])
-    return rng.multinomial(n, np.full(n, 1 / n), size=rows).astype(np.float64)
-
-
-def _bonett_price(both: int, gained: int, lost: int) -> Interval:
-    right, base_right, union = both + gained, both + lost, both + gained + lost
-    log_error = math.sqrt((gained + lost + 2) / ((right + 1) * (base_right + 1)))
-    parts = [math.sqrt((1 - (k + 1) / (union + 2)) / (k + 1)) for k in (right, base_right)]
-    z = _z() * log_error / sum(parts)
-    low, high = _wilson(right, union, z)
-    base_low, base_high = _wilson(base_right, union, z)
-    return low / base_high, high / base_low
+    drawn = np.random.default_rng([SEED, block]).integers(n, size=(rows, n))
+    drawn += n * np.arange(rows)[:, None]
+    return np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
 
 
 def _wilson(k: float, n: int, z: float) -> Interval:

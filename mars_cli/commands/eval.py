@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import shlex
 import signal
 import sys
@@ -78,21 +76,10 @@ def command(**options: Any) -> None:
         sys.exit(FAILED)
 
 
-def _quiet() -> None:
-    """Keep libraries' chatter off our progress; engines write theirs to their logs."""
-    os.environ["TQDM_DISABLE"] = "1"
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    for name in ("lm_eval", "torch", "vllm"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-
-
 def _evaluate(options: dict[str, Any], out: Path, progress: Progress) -> tuple[str, dict[str, Any]]:
     """Check everything, then run; nothing is written before all checks have passed."""
     shared.require_engine()
-    _quiet()
+    shared.quiet()
     options["rules"] = shared.rules_of(options["theta"], options["rule"])
     from mars_cli.evaluation.evaluate import evaluate
     from mars_cli.evaluation.plan import prepare

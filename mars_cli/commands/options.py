@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -65,3 +67,14 @@ def require_engine() -> None:
             "this command needs vLLM and lm-eval, which are not installed here",
             hint="pip install 'mars-eval[gpu]', or `make venv` in a checkout for the CPU build",
         )
+
+
+def quiet() -> None:
+    """Keep libraries' chatter off our progress; engines write theirs to their logs."""
+    os.environ["TQDM_DISABLE"] = "1"
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    for name in ("lm_eval", "torch", "vllm"):
+        logging.getLogger(name).setLevel(logging.ERROR)

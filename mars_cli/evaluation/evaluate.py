@@ -27,7 +27,7 @@ from mars_cli.evaluation.job import Job, differing
 from mars_cli.evaluation.lm import Prompt
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.quality import all_turns, run_quality
-from mars_cli.evaluation.results import write_results
+from mars_cli.evaluation.results import keep_facts, write_results
 from mars_cli.evaluation.speed import (
     Block,
     missing,
@@ -77,14 +77,14 @@ def evaluate(
     for the others. The rest goes on, and the run's status is "failed". Interrupted, the records
     stay for the next session.
     """
-    run.manifest["sequential"] = job.sequential
+    keep_facts(job, run)
     evaluation = Evaluation(job, run, progress, make_engine)
     for turn in turns(job):
         evaluation.take(turn)
     failed = evaluation.failures.found
     run.manifest["failures"] = failed
     run.manifest["status"] = "failed" if failed else "complete"
-    return write_results(job, run)
+    return write_results(run)
 
 
 class Evaluation:

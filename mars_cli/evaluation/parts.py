@@ -16,6 +16,7 @@ from lm_eval.api.registry import AGGREGATION_REGISTRY
 
 from mars_cli.analysis import corpus
 
+EQUAL = 1e-6  # relative: what tasks compute in float32 has seven digits
 ABSENT = -1  # what some tasks give to documents that a metric does not concern
 
 
@@ -39,14 +40,14 @@ def keep(
         return None, scores
     if name is None and None not in scores:
         numbers = [number for number in scores if number is not None]
-        if _same(fmean(numbers), aggregate):
-            return None, scores
         present = [number for number in numbers if number != ABSENT]
+        if present and _same(fmean(numbers), aggregate):
+            return None, scores
         if _same(fmean(present) if present else ABSENT, aggregate):
             return None, [None if number == ABSENT else number for number in numbers]
     name = name or ("flattened_mean" if all(map(_is_list, values)) else None)
     parts = _PARTS[name](values) if name in _PARTS else None
-    if name is not None and parts is not None and _same(corpus.score(name, parts).value, aggregate):
+    if name is not None and parts is not None and _same(corpus.value(name, parts), aggregate):
         return name, parts
     return getattr(how, "__name__", type(how).__name__), [None] * len(values)
 
@@ -104,11 +105,11 @@ def _plain(value: Any) -> Any:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(_plain(value), list | tuple)
+    return isinstance(_plain(value), list)  # a tuple is one thing of several fields
 
 
 def _same(ours: float | None, theirs: Any) -> bool:
     theirs = score(theirs)
     if ours is None or theirs is None:
         return False
-    return math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-12)
+    return math.isclose(ours, theirs, rel_tol=EQUAL, abs_tol=1e-12)

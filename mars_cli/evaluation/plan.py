@@ -19,7 +19,7 @@ from mars_cli.engine.setup import engine_specs, fit_side_by_side
 from mars_cli.errors import UsageError
 from mars_cli.evaluation.baseline import check_plan, open_baseline, settle
 from mars_cli.evaluation.job import Job
-from mars_cli.evaluation.lm import Settings
+from mars_cli.evaluation.lm import DEFAULT_MAX_TOKENS, Settings
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.quality import prepare_prompts, refuse_equal_samples
 from mars_cli.evaluation.tasks import Task, data_facts, load_tasks, prompt_tasks
@@ -196,6 +196,22 @@ def _tasks(options: dict[str, Any], plan: dict[str, Any]) -> list[Task]:
                 f"--prompts {task.name}: a task has that name too", hint="rename the file"
             )
     return [*tasks, *of_files]
+
+
+def task_lengths(options: dict[str, Any], config: ModelConfig) -> dict[str, tuple[int, int]]:
+    """How many documents of each task are asked for, and how many tokens an answer may have."""
+    defaults = config.defaults
+    found = {}
+    for task in _tasks(options, {"tasks": defaults.tasks}):
+        every, limit, settings = task.conversations, options["limit"], task.generation_settings
+        if task.definition is not None:
+            every, limit = task.definition.eval_docs, defaults.limits.get(task.name, defaults.limit)
+            settings = task.definition.config.generation_kwargs or {}
+        documents = max(0, len(every or ()) - options["skip"])
+        own = settings.get("max_gen_toks", DEFAULT_MAX_TOKENS)
+        asked = documents if limit is None else min(limit, documents)
+        found[task.name] = asked, defaults.max_tokens or own
+    return found
 
 
 def make_job(

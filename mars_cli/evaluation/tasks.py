@@ -7,17 +7,18 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lm_eval.api.metrics import mean
 from lm_eval.tasks import TaskManager
 
+from mars_cli.analysis.groups import Group
 from mars_cli.assets import parse, resolve
 from mars_cli.data import in_data_folder, one_line
 from mars_cli.errors import MarsError, UsageError
 from mars_cli.evaluation.conversations import Conversation, of_document, read_conversations
+from mars_cli.evaluation.groups import groups_of
 from mars_cli.evaluation.lm import likelihood_refusal
 from mars_cli.resources import tasks_dir
 from mars_cli.runs.provenance import file_facts
@@ -39,9 +40,9 @@ class Task:
     higher_is_better: bool
     runs_code: bool
     directions: dict[str, bool]  # "metric,filter" -> higher is better
-    corpus_metrics: frozenset[str]  # aggregated otherwise than as a mean over documents
     conversations: Mapping[int, Conversation] | None = None
     generation_settings: Mapping[str, Any] = field(default_factory=dict)
+    groups: tuple[Group, ...] = ()  # that it is in, of those asked for and those inside them
 
     @property
     def is_scored(self) -> bool:
@@ -79,10 +80,13 @@ def load_tasks(
             raise UsageError(f"--data {name}: is not among --tasks", hint=", ".join(leaves))
     for name in names:
         _refuse(manager, name)
+    loaded = {name: _load(manager, name, given.get(name)) for name in leaves}
+    groups = groups_of(manager, names, {name: list(found) for name, found in loaded.items()})
     tasks: dict[str, Task] = {}
-    for name in leaves:
-        for leaf, definition in _load(manager, name, given.get(name)).items():
-            tasks.setdefault(leaf, _task(leaf, definition))
+    for found in loaded.values():
+        for leaf, definition in found.items():
+            mine = tuple(group for group in groups if leaf in group.tasks)
+            tasks.setdefault(leaf, replace(_task(leaf, definition), groups=mine))
     return list(tasks.values())
 
 
@@ -114,7 +118,6 @@ def _conversing(
         higher_is_better=True,
         runs_code=False,
         directions={},
-        corpus_metrics=frozenset(),
         conversations=conversations,
         generation_settings=settings,
     )
@@ -290,8 +293,7 @@ def _task(name: str, definition: Any) -> Task:
         conversations = dict(enumerate(map(of_document, definition.eval_docs)))
         settings = dict(definition.config.generation_kwargs or {})
         return _conversing(name, definition, conversations, settings)
-    aggregations = definition.aggregation()
-    metrics = list(aggregations)
+    metrics = list(definition.aggregation())
     if not metrics:
         raise UsageError(f"--tasks {name}: defines no metric")
     first = metrics[0]
@@ -304,5 +306,4 @@ def _task(name: str, definition: Any) -> Task:
         higher_is_better=bool(better.get(first, True)),
         runs_code=bool(getattr(definition, "UNSAFE_CODE", False)),
         directions={f"{m},{f}": bool(better.get(m, True)) for m in metrics for f in filters},
-        corpus_metrics=frozenset(m for m, how in aggregations.items() if how is not mean),
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mars_cli.report import numbers
+from mars_cli.report.blocks import Block, Heading, Lines, clipped
 from mars_cli.report.table import (
     LOSS,
     RECOVERY_NOTES,
@@ -69,6 +70,29 @@ def markdown(results: Mapping[str, Any]) -> str:
     for title, facts_of in (("Model", results["model"]), ("Environment", results["environment"])):
         lines += ["", f"## {title}", ""]
         lines += [f"- {text(name)}: {code(value)}" for name, value in _flat(facts_of)]
+    return "\n".join(lines) + "\n"
+
+
+def blocks_markdown(blocks: Sequence[Block]) -> str:
+    """Set blocks as Markdown; ends with a newline."""
+    lines: list[str] = []
+    for block in blocks:
+        if block == Lines(()):
+            continue
+        lines += [""] if lines else []
+        if isinstance(block, Heading):
+            lines.append(f"{'#' * block.level} {text(block.text)}")
+        elif isinstance(block, Lines):
+            lines += [f"{'- ' if block.listed else ''}{text(line)}" for line in block.lines]
+        else:
+            rows = [
+                [
+                    *(code(clipped(" ".join(cell))) for cell in row[: block.names]),
+                    *(" ".join(cell) for cell in row[block.names :]),
+                ]
+                for row in block.rows
+            ]
+            lines += _table(block.header, rows)
     return "\n".join(lines) + "\n"
 
 

@@ -8,16 +8,19 @@ from typing import Any
 
 NULL = "–"  # noqa: RUF001 - an en dash is meant
 WHOLE_FROM = 1000
+LONGEST = 10_000
 
 
 def number(value: float | None, digits: int = 2) -> str:
     """A plain figure with a fixed number of decimals: 1.52."""
-    return NULL if value is None else f"{value:.{digits}f}"
+    return NULL if value is None else _trim(value, digits)
 
 
 def count(value: int | None) -> str:
     """A whole figure with thousands set apart: 12,345."""
-    return NULL if value is None else f"{value:,}"
+    if value is None:
+        return NULL
+    return f"{value:,}" if abs(value) < WHOLE_FROM**5 else f"{value:.1e}"
 
 
 def counted(value: int, what: str) -> str:
@@ -29,12 +32,12 @@ def score(value: float | None) -> str:
     """A score: three decimals up to 1 (0.250), fewer above (27.3)."""
     if value is None:
         return NULL
-    return f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
+    return f"{value:.3f}" if abs(value) <= 1 else _trim(value, 1)
 
 
 def share(value: float | None) -> str:
     """A share from 0 to 1 as a percentage: 0.125 is 12.5%."""
-    return NULL if value is None else f"{100 * value:.1f}%"
+    return NULL if value is None else f"{_trim(100 * value, 1)}%"
 
 
 def percent(value: float | None) -> str:
@@ -66,12 +69,20 @@ def p_value(value: float | None) -> str:
     """A p value with three decimals, "<0.001" below."""
     if value is None:
         return NULL
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "<0.001" if value < 0.001 else _trim(value, 3)
 
 
 def printable(text: Any) -> str:
-    """Text of a stranger on one line: control and direction characters shown, not obeyed."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
+    """Text of a stranger on one line: control and direction characters shown, not obeyed.
+
+    At most 10,000 characters of it, with its length where that is more.
+    """
+    whole = str(text)
+    shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in whole[: LONGEST + 1])
+    if len(shown) <= LONGEST:
+        return shown
+    length = f"... ({len(whole):,} characters)"
+    return shown[: LONGEST - len(length)] + length
 
 
 def _trim(value: float, digits: int) -> str:

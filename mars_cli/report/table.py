@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mars_cli.analysis.agreement import NOT_LOSSLESS
+from mars_cli.analysis.figures import NOT_LOSSLESS
 from mars_cli.analysis.metrics import BASELINE
 from mars_cli.report import numbers
 
@@ -64,13 +64,13 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
         noise = results["noise"].get(name)
         lines = [*concurrency_lines(task, noise), *category_lines(task), *pass_lines(task)]
         lines += fidelity_lines(task)
-        parts.extend(_bullets([*lines, *task_notes(task)]))
+        parts.extend(bullets([*lines, *task_notes(task)]))
     if not tasks:
         parts.append(Text("No task has results."))
     if len(tasks) > 1:
         parts.append(Text())
         parts.append(Text("overall", style="bold"))
-        parts.extend(_bullets(overall_lines(results)))
+        parts.extend(bullets(overall_lines(results)))
     parts.append(Text())
     legend = [LEGEND]
     if LOSS in widths:
@@ -287,7 +287,7 @@ def _block(task: Mapping[str, Any], rows: list[Row], widths: Mapping[str, int]) 
         )
     for row, found in zip(rows, task["lanes"].values(), strict=True):
         cells = {title: Text(row[title]) for title in widths}
-        cells[LANE] = Text(_indented(row[LANE], widths[LANE]))
+        cells[LANE] = Text(indented(row[LANE], widths[LANE]))
         if is_noise(found):
             cells[SPEEDUP].stylize("dim")
         table.add_row(*cells.values())
@@ -320,17 +320,17 @@ def _widest(cells: Sequence[str]) -> int:
     return max(cell_len(line) for cell in cells for line in cell.split("\n"))
 
 
-def _indented(name: str, width: int) -> str:
-    """A lane's name in lines of `width` columns, broken after a hyphen: no number is cut in two."""
-    lines = [INDENT]
-    for part in re.split(r"(?<=-)(?<!\de-)", name):
-        if cell_len(lines[-1] + part) > width and lines[-1].strip():
+def indented(name: str, width: int, indent: str = INDENT) -> str:
+    """A name in lines of `width` columns, broken after hyphens and spaces: no number is cut."""
+    lines = [indent]
+    for part in re.split(r"(?<=[- ])(?<!\de-)", name):
+        if cell_len((lines[-1] + part).rstrip()) > width and lines[-1].strip():
             lines.append(HANGING)
         lines[-1] += part
     return "\n".join(lines)
 
 
-def _bullets(lines: list[str] | Iterator[str]) -> list[RenderableType]:
+def bullets(lines: list[str] | Iterator[str]) -> list[RenderableType]:
     """Each line as a bullet whose later lines are indented under the first."""
     bullets: list[RenderableType] = []
     for line in lines:

@@ -14,7 +14,7 @@ import json
 import os
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,12 +155,13 @@ class Run:
         """Where a task's speed records are."""
         return self.folder / "records" / "speed" / f"{task}.jsonl"
 
-    def attach_scores(self, path: Path, scores: dict[str, dict[str, float | None]]) -> None:
-        """Fill in `scores` of the records with these keys, replacing the file at once."""
+    def attach_scores(self, path: Path, scored: Mapping[str, Record]) -> None:
+        """Fill in `scores`, and `parts` if any, by record key, replacing the file at once."""
         records = list(read_records(path))
         for record in records:
-            if record["key"] in scores:
-                record["scores"] = scores[record["key"]]
+            if record["key"] in scored:
+                record.pop("parts", None)
+                record.update(scored[record["key"]])
         write_records(path, records)
 
     def _settle_dead_sessions(self) -> None:

@@ -15,7 +15,7 @@ PAGE = Page("metrics.md")
 NAME = re.compile(r"`([a-z0-9_]+)`")
 FIRST_CELL = re.compile(r"^\| (`[^|]*) \|", re.MULTILINE)
 NO_FIGURES = {"run", "model", "environment"}
-KEYED_BY_NAME = {"tasks", "metrics", "noise", "overall", "by_concurrency"}
+KEYED_BY_NAME = {"tasks", "metrics", "noise", "overall", "by_concurrency", "groups"}
 
 
 def answers(lane: str, drafted: int) -> list[dict[str, Any]]:

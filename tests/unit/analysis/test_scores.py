@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mars_cli.analysis.scores import is_safe, largest_loss
+from mars_cli.analysis.scores import is_safe, largest_loss, primary
 from tests.unit.analysis.built import (
     MARS,
     METRIC,
@@ -258,3 +258,78 @@ def test_p_values_are_adjusted_over_all_tasks_and_lanes_that_have_one():
 def test_one_comparison_needs_no_adjustment():
     row = lane_of(results(task({"ar": scored(15), MARS: scored(9)})), MARS)
     assert row["p_value_holm"] == row["p_value"] == 1 / 32
+
+
+# -- scores that are no mean over documents ----------------------------------------------------
+
+TER = "ter,none"
+
+
+def edited(edits, words=(10,) * 20, **fields):
+    return [
+        answer(doc, None, metric=TER, **fields)
+        | {"scores": {TER: None}, "parts": {TER: {"ter": [n, length]}}}
+        for doc, (n, length) in enumerate(zip(edits, words, strict=False))
+    ]
+
+
+def test_corpus_score_is_of_sums_over_documents():
+    words = [5, 45] * 10
+    ar, mars = edited([1, 3] * 10, words), edited([0, 10] * 10, words)
+    given = task({"ar": ar, MARS: mars}, metric=TER, higher_is_better=False)
+    found = results(given)
+    row = lane_of(found, MARS)
+    assert (lane_of(found, "ar")["score"], lane_of(found, "ar")["recovery"]) == (8.0, 100.0)
+    assert (row["score"], row["recovery"]) == (20.0, pytest.approx(40.0))  # turned over: 8 / 20
+    assert row["score_ci"][0] < 20 < row["score_ci"][1]
+    assert row["recovery_ci"][0] < 40 < row["recovery_ci"][1] < 100
+    assert (row["safe"], row["n_paired"]) == (False, 20)
+    assert row["largest_loss"] == pytest.approx(100 - row["recovery_ci"][0])
+    assert (row["p_value"], row["recovery_note"]) == (None, None)
+    assert "p value: McNemar's test needs one 0/1 score a document" in row["notes"]
+    assert list(row["metrics"]) == [TER]
+
+
+def test_recovery_of_a_corpus_score_pairs_documents_that_both_lanes_have():
+    ar, mars = edited([1] * 10 + [5] * 10), edited([2] * 10)
+    given = task({"ar": ar, MARS: mars}, metric=TER, higher_is_better=False)
+    row = lane_of(results(given), MARS)
+    assert (row["score"], row["recovery"], row["n_paired"]) == (20.0, 50.0, 10)
+    assert "recovery: over 10 documents only, those both lanes have" in row["notes"]
+
+
+def test_answer_without_its_part_does_not_count():
+    mars = edited([1] * 20)
+    mars[4]["parts"] = {TER: {"ter": None}}
+    given = task({"ar": edited([1] * 20), MARS: mars}, metric=TER, higher_is_better=False)
+    row = lane_of(results(given), MARS)
+    assert (row["score"], row["recovery"], row["recovery_ci"]) == (10.0, 100.0, None)
+    assert "score: 1 of 20 answers have no score and do not count" in row["notes"]
+    assert "recovery: over 19 documents only, those both lanes have" in row["notes"]
+
+
+def test_what_is_not_computed_here_is_null_and_names_its_function():
+    def own(doc, acc):
+        return answer(doc, None) | {
+            "scores": {"own,none": None, METRIC: acc},
+            "parts": {"own,none": {"pearson": None}},
+        }
+
+    quality = {lane: [own(doc, 1.0) for doc in range(20)] for lane in ("ar", MARS)}
+    row = lane_of(results(task(quality, metric="own,none")), MARS)
+    assert (row["score"], row["recovery_note"]) == (None, "not_scored")
+    assert "score: own,none is aggregated by pearson, which is not computed here" in row["notes"]
+    assert row["metrics"][METRIC]["recovery"] == 100.0
+    row = lane_of(results(task(quality)), MARS)
+    assert row["recovery"] == 100.0
+    assert (
+        "not computed here, by the function that aggregates it: own,none (pearson)"
+        in (row["notes"])
+    )
+
+
+def test_primary_metric_is_one_that_was_scored():
+    quality = {"ar": [], MARS: [answer(0, 1.0, metric="pass@1,none")]}
+    assert primary(quality, "pass_at_k,none") == "pass@1,none"
+    assert primary(quality, "pass@1,none") == "pass@1,none"
+    assert primary({"ar": [answer(0, None)]}, "pass_at_k,none") == "pass_at_k,none"

@@ -84,7 +84,11 @@ def test_scores_are_filled_in_without_touching_anything_else(tmp_path: Path) -> 
         path = run.quality("t", "ar")
         run.append(path, {"key": "a", "text": "x", "scores": None})
         run.append(path, {"key": "b", "text": "y", "scores": None})
-        run.attach_scores(path, {"a": {"exact_match,none": 1.0}})
+        corpus = {"scores": {"ter,none": None}, "parts": {"ter,none": {"ter": [1, 4]}}}
+        run.attach_scores(path, {"a": corpus})
+        first, _ = (json.loads(line) for line in path.read_text().splitlines())
+        assert first == {"key": "a", "text": "x", **corpus, "session": 1}
+        run.attach_scores(path, {"a": {"scores": {"exact_match,none": 1.0}}})
     first, second = (json.loads(line) for line in path.read_text().splitlines())
     assert first == {"key": "a", "text": "x", "scores": {"exact_match,none": 1.0}, "session": 1}
     assert second["scores"] is None
