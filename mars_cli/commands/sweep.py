@@ -60,7 +60,7 @@ _OWN = ("model", "config", "out", "resume", "dry_run", "min_recovery", "gpus", "
 @click.option("--resume", metavar="DIR", help="Go on with the sweep in this directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print sweep.json instead of the table.")
 @click.pass_context
-def command(ctx: click.Context, **options: Any) -> None:
+def command(ctx: click.Context, /, **options: Any) -> None:
     """Measure a grid of settings, and recommend the fastest that is safe.
 
     A YAML file (configs/sweeps/) may hold any of these options; the command line overrides it.

@@ -73,9 +73,10 @@ def fit_side_by_side(
     loaded += sum(weight_bytes(Path(draft), size) for draft in drafts if draft is not None)
     if current_platform.is_cpu():
         return loaded <= float(psutil.virtual_memory().available) * (1 - CPU_SHARE)
-    split = args.get("tensor_parallel_size", 1) * args.get("pipeline_parallel_size", 1)
+    split: int = args.get("tensor_parallel_size", 1) * args.get("pipeline_parallel_size", 1)
     needed = loaded / split + len(engines) * GPU_BESIDE_WEIGHTS
-    return needed <= GPU_SHARE * float(current_platform.get_device_total_memory())
+    total: int = current_platform.get_device_total_memory()
+    return needed <= GPU_SHARE * total
 
 
 def model_args(config: ModelConfig, weights: str) -> dict[str, Any]:

@@ -235,9 +235,9 @@ def prepare_prompts(
         _refuse_votes(task, samples)
     lm = MarsLM(tokenizer, settings, lambda prompts: [])
     if task.conversations is not None:
-        chosen = list(task.conversations.items())[skip : _end(skip, limit)]
+        conversations = list(task.conversations.items())[skip : _end(skip, limit)]
         given = task.generation_settings
-        firsts = [first_prompt(lm, task.name, n, found, given) for n, found in chosen]
+        firsts = [first_prompt(lm, task.name, n, found, given) for n, found in conversations]
         return [_sample(prompt, number) for prompt in firsts for number in range(samples or 1)]
     with _repeats_of(task, samples):
         task.definition.set_fewshot_seed(FEWSHOT_SEED)

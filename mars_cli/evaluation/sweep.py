@@ -305,7 +305,8 @@ def _last_words(log: Path) -> str | None:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     told = [line for line in lines if line.startswith(("error: ", "failed: "))]
     words = [line for line in lines if line.strip()]
-    return (told or words or [None])[-1]
+    every = told or words
+    return every[-1] if every else None
 
 
 def open_sweep(folder: Path) -> dict[str, Any]:
