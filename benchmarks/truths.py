@@ -284,12 +284,10 @@ def _grid_01(recovery: float) -> Iterator[Truth]:
 
 
 def _grid_graded(scores: Values) -> Iterator[Truth]:
-    for recovery, changed in ((0.9, 0.1), (0.98, 0.02), (0.99, 0.01)):
+    for recovery, changed in ((0.99, 0.01), (0.98, 0.02), (0.98, 0.05), (0.9, 0.2)):
         yield changes(scores, recovery, changed, "cut")
-        yield turned_over(changes(scores, recovery, changed, "cut"))
-    for recovery, changed in ((0.9, 0.2), (0.98, 0.05)):
-        yield changes(scores, recovery, changed, "cut")
-    for recovery, changed in ((0.95, 0.2), (0.98, 0.05), (1.0, 0.05), (1.0, 0.2)):
+    yield turned_over(changes(scores, 0.95, 0.05, "cut"))
+    for recovery, changed in ((0.98, 0.05), (0.95, 0.2), (1.0, 0.05)):
         yield changes(scores, recovery, changed, "redrawn")
     yield all_move(scores, 1)
     yield all_move(scores, 50)
@@ -298,19 +296,19 @@ def _grid_graded(scores: Values) -> Iterator[Truth]:
 def _grid_samples(accuracy: float) -> Iterator[Truth]:
     for k in (2, 8):
         yield samples_of(accuracy, k, 0.98, 0.02, "flip")
-        yield samples_of(accuracy, k, 0.95, 0.05, "flip")
-        yield samples_of(accuracy, k, 1.0, 0.05, "flip")
         yield samples_of(accuracy, k, 0.98, 0.05, "whole")
         yield samples_of(accuracy, k, 0.98, 1.0, "apart")
+    yield samples_of(accuracy, 8, 0.95, 0.05, "flip")
+    yield samples_of(accuracy, 8, 1.0, 0.05, "flip")
 
 
 ROWS = (
     *(
-        Row(ZERO_ONE, f"true recovery {r:.0%}", tuple(_grid_01(r)), SIZES_01, 5000)
+        Row(ZERO_ONE, f"true recovery {r:.0%}", tuple(_grid_01(r)), SIZES_01, 3000)
         for r in RECOVERIES
     ),
     *(
-        Row(GRADED, name, tuple(_grid_graded(scores)), SIZES, 1000)
+        Row(GRADED, name, tuple(_grid_graded(scores)), SIZES, 600)
         for name, scores in (
             ("partial credit, mean 0.6", partial),
             ("mostly full marks, mean 0.95", high),
@@ -319,7 +317,7 @@ ROWS = (
         )
     ),
     *(
-        Row(GRADED, f"2 or 8 samples each, {a:.0%} right", tuple(_grid_samples(a)), SIZES, 1000)
+        Row(GRADED, f"2 or 8 samples each, {a:.0%} right", tuple(_grid_samples(a)), SIZES, 600)
         for a in (0.3, 0.6, 0.9)
     ),
     Row(
@@ -327,7 +325,7 @@ ROWS = (
         "log-normal",
         tuple(log_normal(prompts, sd) for prompts in (0.1, 0.4, 0.8) for sd in (0.1, 0.3, 0.6)),
         SIZES_SPEED,
-        1500,
+        600,
     ),
     Row(
         SPEED,
@@ -338,7 +336,7 @@ ROWS = (
             log_normal(0.8, 0.3, -0.7),
         ),
         SIZES_SPEED,
-        1500,
+        600,
     ),
     Row(
         SPEED,
@@ -348,32 +346,32 @@ ROWS = (
             *(exponential(prompts) for prompts in (0.1, 0.5, 0.8)),
         ),
         SIZES_SPEED,
-        1500,
+        600,
     ),
     Row(
         SPEED,
         "1 prompt in 20 at 0.1, 0.5, 2 times",
         tuple(outliers(p, 0.3, times) for p in (0.1, 0.4) for times in (0.1, 0.5, 2)),
         SIZES_SPEED,
-        1500,
+        600,
     ),
-    Row(MEANS, "0/1: Wilson", tuple(map(wilson, ACCURACIES)), SIZES, 4000),
+    Row(MEANS, "0/1: Wilson", tuple(map(wilson, ACCURACIES)), SIZES, 3000),
     Row(
         MEANS,
         "graded",
         tuple(mean(f.__name__, m, f) for f, m in ((partial, 0.6), (high, 0.95), (middle, 0.5))),
         SIZES,
-        1000,
+        600,
     ),
-    Row(MEANS, "graded, mostly near 0", (mean("low", 0.1, low),), SIZES, 1000),
+    Row(MEANS, "graded, mostly near 0", (mean("low", 0.1, low),), SIZES, 600),
     Row(
         MEANS,
         "differences, 5 or 20% not 0",
         tuple(few_differ(share, skewed) for share in (0.05, 0.2) for skewed in (False, True)),
         SIZES,
-        1000,
+        600,
     ),
-    Row(BEYOND, "1 prompt in 20 at 4 times, sd 0.05", (outliers(0.1, 0.05, 4),), SIZES_SPEED, 1500),
-    Row(BEYOND, "1 prompt in 20 at 3 times, sd 0.3", (outliers(0.1, 0.3, 3),), SIZES_SPEED, 1500),
-    Row(BEYOND, "prompts sd 0.8, tied 0.7", (log_normal(0.8, 0.6, 0.7),), SIZES_SPEED, 1500),
+    Row(BEYOND, "1 prompt in 20 at 4 times, sd 0.05", (outliers(0.1, 0.05, 4),), SIZES_SPEED, 600),
+    Row(BEYOND, "1 prompt in 20 at 3 times, sd 0.3", (outliers(0.1, 0.3, 3),), SIZES_SPEED, 600),
+    Row(BEYOND, "prompts sd 0.8, tied 0.7", (log_normal(0.8, 0.6, 0.7),), SIZES_SPEED, 600),
 )

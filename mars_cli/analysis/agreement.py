@@ -12,10 +12,9 @@ from typing import Any
 
 from mars_cli.analysis import metrics
 from mars_cli.analysis.fidelity import tolerance
+from mars_cli.analysis.figures import NOT_LOSSLESS
 from mars_cli.analysis.metrics import BASELINE, Pair, Record
 from mars_cli.analysis.speed import timed
-
-NOT_LOSSLESS = "not lossless here"
 
 
 def agreement(

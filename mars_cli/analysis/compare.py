@@ -29,12 +29,12 @@ from mars_cli.analysis import metrics, stats
 from mars_cli.analysis.agreement import agreement, batched_agreement
 from mars_cli.analysis.fidelity import FIGURES as FIDELITY
 from mars_cli.analysis.fidelity import fidelity
+from mars_cli.analysis.figures import SAFE_RECOVERY, SCHEMA
 from mars_cli.analysis.groups import Group, group_row
 from mars_cli.analysis.metrics import BASELINE, Pair, Record
-from mars_cli.analysis.scores import SAFE_RECOVERY, lane_scores, primary
+from mars_cli.analysis.scores import lane_scores, primary
 from mars_cli.analysis.speed import lane_speeds, levels, noise_floor, timed
 
-SCHEMA = 1
 FEWEST_SPEED_PROMPTS = 5
 MUCH_TRUNCATED = 0.2
 MUCH_REPETITION = 0.05  # above the baseline's

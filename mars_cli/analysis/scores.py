@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mars_cli.analysis import corpus, metrics, stats
+from mars_cli.analysis.figures import SAFE_RECOVERY
 from mars_cli.analysis.metrics import BASELINE, Record
 
 FEWEST_RIGHT = 10
 PASS = "pass@1"
-# A lane is safe where its recovery, in %, is at least this at the lower end of its interval.
-SAFE_RECOVERY = 98.0
 FIGURES = (
     *("score", "score_ci", "recovery", "recovery_ci", "recovery_note", "largest_loss", "safe"),
     *("p_value", "n_paired"),

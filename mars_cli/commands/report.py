@@ -34,6 +34,7 @@ WIDEST, UNKNOWN_WIDTH = 140, 100
     help="What to print.  [default: by the ending of --out, else table]",
 )
 @click.option("--out", metavar="FILE", help="Write there instead of to the screen.")
+@click.option("--figures", metavar="DIR", help="Draw what the runs support there, as PNG and SVG.")
 @click.option(
     "--fail-if",
     multiple=True,
@@ -87,6 +88,8 @@ def _report(options: dict[str, Any], form: str, out: Path | None, unread: list[s
     found = gather(options["names"], options["base"], Path(options["runs"]), _told(unread))
     if not found.runs:
         sys.exit(NONE_READ)
+    if options["figures"] is not None:
+        _draw(found, Path(options["figures"]))
     gate = _gate(options, found)
     if form == "table":
         _show(on_terminal(found, _width()), out)
@@ -95,6 +98,23 @@ def _report(options: dict[str, Any], form: str, out: Path | None, unread: list[s
     for sentence in gate["failed"] if gate else ():
         _say(f"failed: {sentence}")
     return bool(gate and gate["failed"])
+
+
+def _draw(found: Gathered, folder: Path) -> None:
+    """Draw each run's figures, of several runs in a folder of its own."""
+    from mars_cli.report.figures import write_figures
+    from mars_cli.runs.files import read_records
+    from mars_cli.runs.layout import by_lane
+
+    for run in found.runs:
+        place = folder / run.folder.name if len(found.runs) > 1 else folder
+        lanes = [lane["id"] for lane in run.results["lanes"]]
+        answers = {
+            task: {lane: read_records(by_lane(run.folder, "quality", task, lane)) for lane in lanes}
+            for task in run.results["tasks"]
+        }
+        drawn = write_figures(run.results, place, answers=answers, say=_say)
+        _say(f"{len(drawn)} files in {place}")
 
 
 def _list(options: dict[str, Any], form: str, out: Path | None, unread: list[str]) -> bool:
@@ -147,7 +167,7 @@ def _gate(options: dict[str, Any], found: Gathered) -> dict[str, Any] | None:
 def _check(options: dict[str, Any], form: str) -> None:
     """Refuse options that do not go together, before anything is read."""
     if options["listed"]:
-        for name in ("names", "base", "fail_if"):
+        for name in ("names", "base", "fail_if", "figures"):
             if options[name]:
                 option = "RUN" if name == "names" else f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option}: has no place beside --list", hint="leave one out")

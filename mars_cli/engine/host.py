@@ -64,6 +64,8 @@ class Host:
             "runner": "V2" if runner else "V1",
             "executor": str(config.parallel_config.distributed_executor_backend),
             "device": config.device_config.device_type,
+            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+            "cuda": torch.version.cuda,
             "dtype": str(config.model_config.dtype).removeprefix("torch."),
             "max_model_len": config.model_config.max_model_len,
             "max_num_seqs": config.scheduler_config.max_num_seqs,

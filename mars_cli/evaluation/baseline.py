@@ -20,7 +20,8 @@ from mars_cli.errors import UsageError
 from mars_cli.evaluation.lm import Prompt
 from mars_cli.evaluation.quality import record_key
 from mars_cli.runs.files import Record, read_records
-from mars_cli.runs.run import prompts_path, quality_path, read_manifest
+from mars_cli.runs.layout import by_lane, prompts_path
+from mars_cli.runs.run import read_manifest
 from mars_cli.verification.spec import STRICT
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Baseline:
         """The records to take for this cell, marked with where they are `from`."""
         if (task, lane_id) not in self.cells:
             return
-        for record in read_records(quality_path(self.folder, task, lane_id)):
+        for record in read_records(by_lane(self.folder, "quality", task, lane_id)):
             own = {key: value for key, value in record.items() if key != "session"}
             yield {**own, "from": self.id}
 
@@ -183,7 +184,7 @@ def _is_taken(baseline: Baseline, job: Job, task: str, lane: Lane) -> bool:
     """Whether this lane's answers to this task are taken; refuse where only some could be."""
     if lane.rule != STRICT or not _is_same(baseline, job, lane):
         return False
-    path = quality_path(baseline.folder, task, lane.id)
+    path = by_lane(baseline.folder, "quality", task, lane.id)
     recorded = {found["key"]: (found["doc_id"], found["sample"]) for found in read_records(path)}
     if not recorded and lane.draft is not None:
         return False

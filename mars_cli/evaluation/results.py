@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from mars_cli.analysis.documents import write_documents
 from mars_cli.analysis.rebuild import rebuild
+from mars_cli.analysis.stored import Stored
 from mars_cli.evaluation.fidelity import obstacle
 from mars_cli.evaluation.job import Job
 from mars_cli.evaluation.tasks import Task
@@ -40,10 +42,14 @@ def keep_facts(job: Job, run: Run) -> None:
 
 
 def write_results(run: Run) -> dict[str, Any]:
-    """Derive results.json and report.md from manifest and records; return the results."""
+    """Derive results.json, documents.json and report.md from manifest and records.
+
+    Returns the results.
+    """
     results = rebuild(run.folder, run.manifest)
     write_json(run.folder / "results.json", results)
     write_atomic(run.folder / "report.md", markdown(results))
+    write_documents(Stored(run.folder, run.manifest, results))
     run.save()
     return results
 

@@ -28,7 +28,8 @@ from mars_cli.analysis.sweep import build_sweep, merged
 from mars_cli.errors import MarsError
 from mars_cli.evaluation.grid import Group
 from mars_cli.runs.files import write_json
-from mars_cli.runs.run import prompts_path, quality_path, read_manifest
+from mars_cli.runs.layout import by_lane, by_task, prompts_path
+from mars_cli.runs.run import read_manifest
 
 EVAL = (sys.executable, "-m", "mars_cli", "eval")
 POLL_S = 1.0
@@ -277,9 +278,9 @@ def _share(folder: Path, plan: Mapping[str, Any], task: str, lane: str) -> float
     prompts = _lines(prompts_path(folder, task))
     timed = min(prompts, plan["speed_prompts"]) * plan["repeats"] * len(plan["concurrency"])
     timed *= 2 if lane == "ar" else 1
-    speed = folder / "records" / "speed" / f"{task}.jsonl"
+    speed = by_task(folder, "speed", task)
     mark = f'"lane": {json.dumps(lane)}'.encode()
-    done = _lines(quality_path(folder, task, lane)) + _lines(speed, mark)
+    done = _lines(by_lane(folder, "quality", task, lane)) + _lines(speed, mark)
     return min(1.0, done / (prompts + timed)) if prompts else 0.0
 
 

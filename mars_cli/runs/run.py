@@ -29,9 +29,8 @@ from mars_cli.runs.files import (
     write_json,
     write_records,
 )
+from mars_cli.runs.layout import SCHEMA, by_lane, by_task, prompts_path
 from mars_cli.runs.provenance import digest
-
-SCHEMA = 1
 
 
 def now() -> str:
@@ -137,23 +136,23 @@ class Run:
 
     def quality(self, task: str, lane: str) -> Path:
         """Where a lane's quality records of a task are."""
-        return quality_path(self.folder, task, lane)
+        return by_lane(self.folder, "quality", task, lane)
 
     def fidelity(self, task: str, lane: str) -> Path:
         """Where a lane's fidelity records of a task are."""
-        return self.folder / "records" / "fidelity" / task / f"{lane}.jsonl"
+        return by_lane(self.folder, "fidelity", task, lane)
 
     def control(self, task: str) -> Path:
         """Where the second answers of `ar` to a task are."""
-        return self.folder / "records" / "control" / f"{task}.jsonl"
+        return by_task(self.folder, "control", task)
 
     def divergence(self, task: str) -> Path:
         """Where it is recorded how timed outputs leave `ar`'s."""
-        return self.folder / "records" / "divergence" / f"{task}.jsonl"
+        return by_task(self.folder, "divergence", task)
 
     def speed(self, task: str) -> Path:
         """Where a task's speed records are."""
-        return self.folder / "records" / "speed" / f"{task}.jsonl"
+        return by_task(self.folder, "speed", task)
 
     def attach_scores(self, path: Path, scored: Mapping[str, Record]) -> None:
         """Fill in `scores`, and `parts` if any, by record key, replacing the file at once."""
@@ -177,16 +176,6 @@ class Run:
                 session["ended"] = "killed"
                 session["records"] = found[session["number"]]
                 session["in_flight_at_end"] = session["requests_started"] - session["records"]
-
-
-def prompts_path(folder: Path, task: str) -> Path:
-    """Where the run in `folder` records a task's prompts."""
-    return folder / "records" / "prompts" / f"{task}.jsonl"
-
-
-def quality_path(folder: Path, task: str, lane: str) -> Path:
-    """Where the run in `folder` has a lane's quality records of a task."""
-    return folder / "records" / "quality" / task / f"{lane}.jsonl"
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
