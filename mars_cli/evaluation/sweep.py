@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from mars_cli.analysis.sweep import build_sweep, merged
-from mars_cli.errors import MarsError
+from mars_cli.errors import UsageError
 from mars_cli.evaluation.grid import Group
 from mars_cli.runs.files import write_json
 from mars_cli.runs.layout import by_lane, by_task, prompts_path
@@ -314,7 +314,7 @@ def open_sweep(folder: Path) -> dict[str, Any]:
     """The sweep.json in a folder.
 
     Raises:
-        MarsError: there is none, or none that this version reads.
+        UsageError: there is none, or none that this version reads.
     """
     path = folder / "sweep.json"
     try:
@@ -322,6 +322,6 @@ def open_sweep(folder: Path) -> dict[str, Any]:
         if found["schema"] != 1 or "arguments" not in found["plan"]:
             raise ValueError
     except (OSError, ValueError, TypeError, KeyError):
-        raise MarsError(f"{path}: not a sweep of this mars", hint="give a sweep's folder") from None
+        raise UsageError(f"{path}: no sweep of this mars", hint="give a sweep's folder") from None
     assert isinstance(found, dict)
     return found
