@@ -214,7 +214,8 @@ def log_normal(prompts: float, sd: float, correlation: float = 0.0) -> Truth:
     def ratios(rng: Generator, score: Floats) -> Floats:
         own = rng.standard_normal(score.shape)
         noise = correlation * score + np.sqrt(1 - correlation**2) * own
-        return 1.7 * np.exp(sd * noise - sd**2 / 2)
+        found: Floats = 1.7 * np.exp(sd * noise - sd**2 / 2)
+        return found
 
     true = 1.7 * float(np.exp(prompts * sd * correlation))
     return speeds(prompts, ratios, true, f"log-normal {sd}, correlation {correlation}")
@@ -235,7 +236,8 @@ def outliers(prompts: float, sd: float, times: float) -> Truth:
 
     def ratios(rng: Generator, score: Floats) -> Floats:
         hit = np.where(rng.random(score.shape) < 0.05, times, 1.0)
-        return hit * np.exp(sd * rng.standard_normal(score.shape) - sd**2 / 2)
+        found: Floats = hit * np.exp(sd * rng.standard_normal(score.shape) - sd**2 / 2)
+        return found
 
     return speeds(prompts, ratios, 0.95 + 0.05 * times, f"log-normal {sd}, outliers {times}")
 
@@ -267,9 +269,10 @@ ACCURACIES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 CHANGED = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 SIZES_01 = (12, 20, 30, 50, 100, 164, 250, 500, 1319)
 SIZES = (12, 20, 50, 100, 200, 500)
-SIZES_SPEED = (8, 12, 20, 50, 100, 200)
-ZERO_ONE = "Recovery, 0/1 scores"
-GRADED = "Recovery, graded and averaged scores"
+SIZES_SPEED = (5, 8, 12, 20, 50, 100, 200)
+ZERO_ONE = "0/1 scores, by true recovery"
+EXAMPLES = "0/1 scores, by accuracy, true recovery and share changed"
+GRADED = "Recovery of graded and averaged scores"
 SPEED = "Speedups"
 MEANS = "Scores of one lane, and differences"
 BEYOND = "Beyond what a sample shows"
@@ -281,6 +284,11 @@ def _grid_01(recovery: float) -> Iterator[Truth]:
         for changed in sorted({least, *(c for c in CHANGED if c > least)} - {0.0}):
             if truth := zero_one(accuracy, recovery, changed):
                 yield truth
+
+
+def _named(accuracy: float, recovery: float, changed: float) -> Iterator[Truth]:
+    if truth := zero_one(accuracy, recovery, changed):
+        yield truth
 
 
 def _grid_graded(scores: Values) -> Iterator[Truth]:
@@ -303,9 +311,10 @@ def _grid_samples(accuracy: float) -> Iterator[Truth]:
 
 
 ROWS = (
+    *(Row(ZERO_ONE, f"{r:.0%}", tuple(_grid_01(r)), SIZES_01, 3000) for r in RECOVERIES),
     *(
-        Row(ZERO_ONE, f"true recovery {r:.0%}", tuple(_grid_01(r)), SIZES_01, 3000)
-        for r in RECOVERIES
+        Row(EXAMPLES, f"{a:.0%}, {r:.0%}, {c:.1%}", tuple(_named(a, r, c)), SIZES_01, 3000)
+        for a, r, c in ((0.8, 0.99, 0.008), (0.8, 0.98, 0.02), (0.7, 1.0, 0.02), (0.3, 0.95, 0.1))
     ),
     *(
         Row(GRADED, name, tuple(_grid_graded(scores)), SIZES, 600)
@@ -329,11 +338,12 @@ ROWS = (
     ),
     Row(
         SPEED,
-        "log-normal, tied to the prompts' speed",
+        "log-normal, tied to the prompt",
         (
             *(log_normal(0.3, sd, c) for sd in (0.3, 0.6) for c in (-0.7, 0.7)),
             *(log_normal(0.5, 0.3, c) for c in (-0.5, 0.5)),
-            log_normal(0.8, 0.3, -0.7),
+            log_normal(0.5, 0.6, 0.5),
+            *(log_normal(0.8, 0.3, c) for c in (-0.7, 0.5)),
         ),
         SIZES_SPEED,
         600,
@@ -350,7 +360,7 @@ ROWS = (
     ),
     Row(
         SPEED,
-        "1 prompt in 20 at 0.1, 0.5, 2 times",
+        "1 in 20 at 0.1, 0.5, 2 times",
         tuple(outliers(p, 0.3, times) for p in (0.1, 0.4) for times in (0.1, 0.5, 2)),
         SIZES_SPEED,
         600,
@@ -371,7 +381,13 @@ ROWS = (
         SIZES,
         600,
     ),
-    Row(BEYOND, "1 prompt in 20 at 4 times, sd 0.05", (outliers(0.1, 0.05, 4),), SIZES_SPEED, 600),
-    Row(BEYOND, "1 prompt in 20 at 3 times, sd 0.3", (outliers(0.1, 0.3, 3),), SIZES_SPEED, 600),
-    Row(BEYOND, "prompts sd 0.8, tied 0.7", (log_normal(0.8, 0.6, 0.7),), SIZES_SPEED, 600),
+    Row(BEYOND, "1 in 20 at 4 times, sd 0.05", (outliers(0.1, 0.05, 4),), SIZES_SPEED, 600),
+    Row(BEYOND, "1 in 20 at 3 times, sd 0.3", (outliers(0.1, 0.3, 3),), SIZES_SPEED, 600),
+    Row(
+        BEYOND,
+        "tied by 0.7, prompts sd 0.8",
+        tuple(log_normal(0.8, sd, 0.7) for sd in (0.3, 0.6)),
+        SIZES_SPEED,
+        600,
+    ),
 )

@@ -163,8 +163,9 @@ def mean_interval(values: Sequence[float]) -> Interval | None:
     scaled = (x - mean) / spread
 
     def studentised(means: Floats, squares: Floats) -> Floats:
-        variances = np.maximum(squares - means**2, 0.0) / (n - 1)
-        return means / np.maximum(np.sqrt(variances), LEAST_SE / math.sqrt(n))
+        errors = np.sqrt(np.maximum(squares - means**2, 0.0) / (n - 1))
+        t: Floats = means / np.maximum(errors, LEAST_SE / math.sqrt(n))
+        return t
 
     columns = np.stack([scaled, scaled**2], axis=1)
     below, above = _reaches(columns, studentised, _t(n - 1) * wider)
