@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 from benchmarks import truths
 from benchmarks.coverage import AIM, BEYOND, Cell, cover, cover_percentile, lowest, report
@@ -107,9 +110,16 @@ def test_simulated_speeds_have_the_interval_that_mars_reports():
     assert found["speedup_ci"] == pytest.approx(truth.interval(sample))
 
 
-def test_a_cell_under_the_aim_is_said_and_fails_the_benchmark(capsys):
-    from rich.console import Console
+def test_the_page_has_a_line_for_every_row_of_the_benchmark():
+    lines = (Path(__file__).parents[3] / "docs" / "coverage.md").read_text("utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "|" in line]
+    tables = {row[0]: len(row) for row in cells if not row[0].startswith("-")}
+    for row in truths.ROWS:
+        assert tables.pop(row.name) == len(row.sizes) + 2
+    assert len(tables) == len({row.group for row in truths.ROWS})  # one head each
 
+
+def test_a_cell_under_the_aim_is_said_and_fails_the_benchmark(capsys):
     good, low, null = Cell(95, 100, 100), Cell(90, 100, 100), Cell(10, 19, 100)
     cells = {(0, 0, 12): good, (0, 1, 12): low, (0, 2, 12): null}
     assert lowest(cells) == {(0, 12): (0, 1, 12)}
