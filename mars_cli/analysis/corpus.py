@@ -214,7 +214,7 @@ def _reach(
     The standard error is the jackknife's (Efron and Tibshirani 1993, ch. 11). Each end is the
     farther of Student's t and of the bootstrap-t (ch. 12.5), in which a resample's standard error
     is that of its documents' influences. Where only m documents `changed` at all, t has m degrees
-    of freedom, and both reach sqrt(1 + 3/m) times as far: as if three documents more had changed.
+    of freedom, and both reach sqrt(1 + 4/m) times as far: as if four documents more had changed.
     """
     n, total = len(columns), columns.sum(axis=0)
     left_out = figure(total - columns)

@@ -135,7 +135,7 @@ def test_interval_of_few_documents_is_students_t_of_the_jackknife():
     ratios = [(4 / 5) / (3 / 5), (5 / 6) / (5 / 6), (3 / 5) / (4 / 5)]  # without each of the three
     logs = [math.log(ratio) for ratio in ratios]
     error = math.sqrt(2 / 3 * sum((x - sum(logs) / 3) ** 2 for x in logs))
-    wider = math.sqrt(1 + 3 / 2)  # 2 of the 3 changed
+    wider = math.sqrt(1 + 4 / 2)  # 2 of the 3 changed
     found = corpus.ratio("flattened_mean", top, bottom)
     assert found.value == 1.0
     reach = student.ppf(0.975, 2) * wider * error
