@@ -45,7 +45,7 @@ from mars_cli.analysis.stats import (
     Estimate,
     Floats,
     Interval,
-    _resamples,
+    resamples,
 )
 
 DRAWS = 2000
@@ -239,7 +239,7 @@ def _studentised(
     rows = max(1, BLOCK // n)
     found = []
     for block, start in enumerate(range(0, DRAWS, rows)):
-        counts = _resamples(n, block, min(rows, DRAWS - start))
+        counts = resamples(n, block, min(rows, DRAWS - start))
         mean, square = (counts @ moments).T
         errors = np.sqrt(np.maximum(square - np.square(mean), 0.0) / (n - 1))
         found.append((figure(counts @ columns) - whole) / np.maximum(errors, LEAST_SE * error))

@@ -258,7 +258,7 @@ def _reaches(columns: Floats, studentised: Callable[..., Floats], least: float) 
     rows = max(1, BLOCK // n)
     found = []
     for block in range(math.ceil(DRAWS / rows)):
-        counts = _resamples(n, block, min(rows, DRAWS - block * rows))
+        counts = resamples(n, block, min(rows, DRAWS - block * rows))
         found.append(studentised(*(counts @ (columns / n)).T))
     every = np.concatenate(found)
     tail = (1 - LEVEL) / 2
@@ -268,7 +268,7 @@ def _reaches(columns: Floats, studentised: Callable[..., Floats], least: float) 
 
 
 @lru_cache(maxsize=4)
-def _resamples(n: int, block: int, rows: int) -> Floats:
+def resamples(n: int, block: int, rows: int) -> Floats:
     """How often each of n documents is drawn, [rows, n]; the same for every figure of that n."""
     drawn = np.random.default_rng([SEED, block]).integers(n, size=(rows, n))
     drawn += n * np.arange(rows)[:, None]
