@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     original = Path(lm_eval.tasks.__file__).parent / "gsm8k" / "gsm8k.yaml"
     (folder / "gsm8k_here.yaml").write_text(GSM8K.format(original=original, file=file))
     for path in tasks_dir().glob("*"):
-        if path.name in ("mars_products.yaml", "reasoning.py", "grading.py"):
+        if path.name in ("_common.yaml", "mars_products.yaml", "reasoning.py", "grading.py"):
             (folder / path.name).write_bytes(path.read_bytes())
     return folder
 
