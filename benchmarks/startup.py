@@ -16,6 +16,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("--help",),
     ("models",),
     ("tasks",),
+    ("report", "--list", "--runs", "configs"),
 )
 
 
