@@ -16,7 +16,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("--help",),
     ("models",),
     ("tasks",),
-    ("report", "--list", "--runs", "configs"),
+    ("report", "--list"),
 )
 
 
