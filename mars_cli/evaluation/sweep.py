@@ -157,7 +157,7 @@ def run_sweep(sweep: Sweep, watch: Watch, start: Start | None = None) -> dict[st
                     sweep.write()
     except BaseException:
         for _, process in running.values():
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # a run takes it as Ctrl-C, and saves its state
         for _, process in running.values():
             try:
                 process.wait(PATIENCE_S)
@@ -189,7 +189,7 @@ def confirm(sweep: Sweep, found: Mapping[str, Any], start: Start | None = None) 
     try:
         process.wait()
     except BaseException:
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # a run takes it as Ctrl-C, and saves its state
         process.wait()
         raise
     manifest, results = read_manifest(folder), _results(folder)

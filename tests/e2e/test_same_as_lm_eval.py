@@ -82,7 +82,7 @@ def test_texts_and_scores_agree_with_and_without_chat_template(
             f"chat_template: {str(chat).lower()}\nengine: {{enforce_eager: true}}\n"
         )
         out = tmp_path / f"run-{chat}"
-        options = f"--limit {LIMIT} --max-num-seqs 4 --speed-prompts 0 --theta 1"
+        options = f"--limit {LIMIT} --max-num-seqs 4 --speed-prompts 0 --theta 1 --no-fidelity"
         run = mars(
             *("eval", "--model", str(config), "--tasks", "mars_products,gsm8k_here"),
             *("--include-path", str(folder), *options.split(), "--out", str(out)),

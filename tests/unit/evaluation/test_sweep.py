@@ -130,13 +130,20 @@ def test_a_group_that_has_begun_keeps_to_what_it_began_with(tmp_path: Path) -> N
 
 def test_interrupted_groups_are_told_to_save_their_state(tmp_path: Path) -> None:
     waiting = (
-        "import signal, sys, time\ntry:\n time.sleep(60)\nexcept KeyboardInterrupt:\n sys.exit(130)"
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
+        "try:\n print('ready', flush=True)\n time.sleep(60)\n"
+        "except KeyboardInterrupt:\n sys.exit(130)"
     )
     processes = []
 
     def start(command: Any, log: Path, environment: Any) -> subprocess.Popen[bytes]:
-        processes.append(subprocess.Popen([sys.executable, "-c", waiting]))
-        return processes[-1]
+        process = subprocess.Popen([sys.executable, "-c", waiting], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        with process.stdout:
+            process.stdout.readline()  # its handler is in place
+        processes.append(process)
+        return process
 
     calls = []
 
