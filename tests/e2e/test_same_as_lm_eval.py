@@ -13,7 +13,7 @@ import pytest
 from mars_cli.resources import tasks_dir
 
 pytestmark = pytest.mark.engine
-LIMIT = 2
+LIMIT = 4
 SCRIPT = Path(__file__).with_name("lm_eval_vllm.py")
 # lm-eval's own gsm8k (five shots, its stop strings, both its filters), on documents made here.
 GSM8K = """
