@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mars_cli.analysis.compare import TaskInput, build_results
-from mars_cli.analysis.groups import Aggregate, Group
+from mars_cli.analysis.groups import from_json
 from mars_cli.analysis.metrics import Record
 from mars_cli.runs.files import read_records
 from mars_cli.runs.layout import by_lane, by_task
@@ -41,14 +41,7 @@ def rebuild(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
             name: task_input(folder, manifest, name, kept)
             for name, kept in manifest["tasks"].items()
         },
-        groups=[
-            Group(
-                group["name"],
-                tuple(group["tasks"]),
-                tuple(map(_aggregate, group["aggregates"])),
-            )
-            for group in manifest.get("groups") or ()
-        ],
+        groups=[from_json(group) for group in manifest.get("groups") or ()],
     )
 
 
@@ -82,11 +75,6 @@ def task_input(
         divergence=_read(folder, by_task(folder, "divergence", task)),
         categories={int(doc): name for doc, name in (kept.get("categories") or {}).items()},
     )
-
-
-def _aggregate(kept: Mapping[str, Any]) -> Aggregate:
-    filters = kept["filters"]
-    return Aggregate(kept["metric"], filters and tuple(filters), kept["by_size"])
 
 
 def _read(folder: Path, path: Path) -> list[Record]:
