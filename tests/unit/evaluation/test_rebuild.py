@@ -13,7 +13,6 @@ from mars_cli.analysis.groups import Aggregate, Group
 from mars_cli.analysis.rebuild import rebuild
 from mars_cli.analysis.stored import load
 from mars_cli.evaluation.evaluate import evaluate
-from mars_cli.evaluation.fidelity import obstacle
 from mars_cli.evaluation.job import Job
 from mars_cli.runs.run import Run, read_manifest
 from tests.unit.evaluation.conftest import Silent
@@ -29,17 +28,6 @@ def done(job: Job, fake: Any, tmp_path: Path) -> Path:
     job = dataclasses.replace(job, tasks=tasks)
     with Run(tmp_path, PLAN, {"cpu": "x"}) as run:
         evaluate(job, run, Silent(), make_engine=fake)
-        run.manifest["tasks"] = {
-            task.name: {
-                "metric": task.metric,
-                "higher_is_better": task.higher_is_better,
-                "directions": task.directions,
-                "sampled": not job.greedy(task.name),
-                "fidelity_obstacle": obstacle(job.prompts[task.name]),
-            }
-            for task in job.tasks
-        }
-        run.manifest["groups"] = [dataclasses.asdict(whole)]
     return tmp_path
 
 
