@@ -22,6 +22,7 @@ from mars_cli.engine.protocol import Generation, Request
 from mars_cli.errors import MarsError, UsageError
 from mars_cli.evaluation.conversations import first_prompt, with_follow_ups
 from mars_cli.evaluation.lm import MarsLM, Prompt, Settings
+from mars_cli.evaluation.offsets import token_ends
 from mars_cli.evaluation.parts import keep
 from mars_cli.evaluation.progress import Progress
 from mars_cli.evaluation.tasks import Task
@@ -160,8 +161,10 @@ def run_quality(
             step(len(copied))
             new = {key: prompt for key, prompt in missing.items() if key not in done}
             for record in answer(run, lane, engine, new, concurrency):
-                run.append(path, record)
-                done[record["key"]] = record["text"]
+                ids, text = record["token_ids"], record["text"]
+                ends = token_ends(tokenizer, new[record["key"]].token_ids, ids, text)
+                run.append(path, {**record, "token_ends": ends})
+                done[record["key"]] = text
                 step(1)
             keys = asked()
     if task.conversations is not None:
