@@ -69,7 +69,7 @@ def command(**options: Any) -> None:
             err=True,
         )
         if begun:
-            click.echo(f"resume with: {_resume(out)}", err=True)
+            click.echo(f"resume with: {resume_command(out)}", err=True)
         sys.exit(INTERRUPTED)
     _show(results, out, as_json=options["as_json"])
     if status != "complete":
@@ -102,7 +102,7 @@ def _run_folder(options: dict[str, Any]) -> Path:
     return Path("outputs") / new_run_id(name)
 
 
-def _resume(out: Path) -> str:
+def resume_command(out: Path) -> str:
     """This very command, with --out."""
     arguments = sys.argv[1:]
     if not any(a == "--out" or a.startswith("--out=") for a in arguments):

@@ -1,4 +1,4 @@
-"""What `mars eval` and `mars sweep` take alike: which documents, how decoded, timed and scored."""
+"""What `mars eval`, `sweep` and `trace` take alike: which documents, how decoded, timed, scored."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     return found
 
 
-_OPTIONS = (
+_DOCUMENTS = (
     click.option("--tasks", metavar="A,B", help="Ours (`mars tasks`) or lm-eval's, by name."),
     click.option(
         "--prompts",
@@ -64,26 +64,9 @@ _OPTIONS = (
         help="Answers to each document, each scored on its own.  [default: the task's]",
     ),
     click.option(
-        "--speed-prompts",
-        type=click.IntRange(min=0),
-        help="Prompts of each task to time; 0 for none.",
-    ),
-    click.option("--repeats", type=click.IntRange(min=1), help="How often each prompt is timed."),
-    click.option(
-        "--concurrency",
-        metavar="N,N,..",
-        callback=whole_numbers,
-        help="Requests in flight in the speed phase, each number timed apart.  [default: 1]",
-    ),
-    click.option(
         "--max-num-seqs",
         type=click.IntRange(min=1),
         help="Requests in flight in the quality phase.  [default: the model's]",
-    ),
-    click.option(
-        "--sequential/--side-by-side",
-        default=None,
-        help="Load one engine at a time, or all at once.  [default: at once where they fit]",
     ),
     click.option(
         "--max-tokens", type=click.IntRange(min=1), help="Overrides the tasks' own limits."
@@ -120,6 +103,25 @@ _OPTIONS = (
         metavar="K=V",
         help="Any of vLLM's EngineArgs, for every engine, such as enforce_eager=false.",
     ),
+)
+_MEASURING = (
+    click.option(
+        "--speed-prompts",
+        type=click.IntRange(min=0),
+        help="Prompts of each task to time; 0 for none.",
+    ),
+    click.option("--repeats", type=click.IntRange(min=1), help="How often each prompt is timed."),
+    click.option(
+        "--concurrency",
+        metavar="N,N,..",
+        callback=whole_numbers,
+        help="Requests in flight in the speed phase, each number timed apart.  [default: 1]",
+    ),
+    click.option(
+        "--sequential/--side-by-side",
+        default=None,
+        help="Load one engine at a time, or all at once.  [default: at once where they fit]",
+    ),
     click.option(
         "--allow-code-execution",
         is_flag=True,
@@ -141,8 +143,19 @@ _OPTIONS = (
 )
 
 
+def document_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say which documents are answered, and how."""
+    return _with(_DOCUMENTS, command)
+
+
 def evaluation_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command all of these options."""
-    for option in reversed(_OPTIONS):
+    """Give a command these and what is measured about the answers."""
+    return document_options(_with(_MEASURING, command))
+
+
+def _with(
+    options: tuple[Callable[..., Any], ...], command: Callable[..., Any]
+) -> Callable[..., Any]:
+    for option in reversed(options):
         command = option(command)
     return command

@@ -109,6 +109,13 @@ class Engine:
         """Verify by this rule from the next request on; nothing is reloaded."""
         self._call("set_rule", spec.describe())
 
+    def trace(self, on: bool) -> None:
+        """From the next request on say what each position was verified by, or no longer.
+
+        It slows every step down.
+        """
+        self._call("trace", on)
+
     def cost(self) -> tuple[float, int]:
         """Seconds spent so far in the seam outside the engine's own sampler, and its calls."""
         seconds, calls = self._call("cost")
@@ -129,7 +136,7 @@ class Engine:
     def score(self, requests: list[ScoreRequest]) -> Iterator[tuple[str, list[list[float]]]]:
         """Yield each answer's id and, for each of its tokens, what the target thinks of it.
 
-        Rows hold the fields of `mars_cli.verification.teacher.FIELDS`.
+        Rows hold the fields of `mars_cli.verification.rows.FIELDS`.
         """
         yield from self._stream("score", requests)
 

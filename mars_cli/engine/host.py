@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from mars_cli.engine.protocol import EngineSpec, Generation, Request, ScoreRequest
+from mars_cli.engine.protocol import EngineSpec, Generation, Position, Request, ScoreRequest
 from mars_cli.verification.hook import StepSeen
 
 
@@ -81,6 +81,10 @@ class Host:
         """Verify by this rule (`RuleSpec.describe`) from now on."""
         self._rpc("mars_set_rule", spec)
 
+    def trace(self, on: bool) -> None:
+        """Look at every verified position from now on, or no longer."""
+        self._rpc("mars_trace", on)
+
     def cost(self) -> tuple[float, int]:
         """Seconds spent in the seam outside the engine's own sampler, and its calls."""
         seconds, calls = self._rpc("mars_cost")
@@ -124,7 +128,7 @@ class Host:
                 yield self._generation(entry, reason)
 
     def score(self, requests: list[ScoreRequest]) -> Iterator[tuple[str, list[list[float]]]]:
-        """Re-score each answer with the plain target; yield its id and rows of teacher.FIELDS.
+        """Re-score each answer with the plain target; yield its id and rows of FIELDS.
 
         The prompt is prefilled with all of the answer but its last token: the last position
         predicts that one.
@@ -177,6 +181,7 @@ class Host:
             stops_relaxed=stops,
             seconds=entry.last - entry.started,
             ttft_s=entry.first - entry.started,
+            positions=positions(entry.step_tokens, seen),
         )
 
     def _rpc(self, method: str, *args: Any) -> Any:
@@ -217,6 +222,21 @@ def align(
         offset += tokens
     drafted, accepted = [step.drafted for step in steps], [step.accepted for step in steps]
     return drafted, accepted, relaxed_at, sum(step.stop for step in steps)
+
+
+def positions(step_tokens: list[int], seen: list[StepSeen]) -> list[Position]:
+    """The verified positions of an answer, once `align` has found that the two fit.
+
+    Those beyond what was delivered, trimmed at a stop, are left out.
+    """
+    found = []
+    offset = 0
+    for tokens, step in zip(step_tokens, seen, strict=False):
+        for place, (draft, values) in enumerate(step.looked[:tokens]):
+            accepted, relaxed = place < step.accepted, place in step.relaxed
+            found.append(Position(offset + place, place, draft, accepted, relaxed, values))
+        offset += tokens
+    return found
 
 
 def _end_with_parent() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,22 @@ class Request:
     use_prefix_cache: bool = True
 
 
+class Position(NamedTuple):
+    """A draft that was verified: what the target thought of it, and what became of it.
+
+    `at` is the index into the answer that it was meant for, `place` its position in the draft,
+    from 0. `relaxed`: accepted by the rule alone. `values` are `verification.rows.FIELDS`, of the
+    logits that the sampler read.
+    """
+
+    at: int
+    place: int
+    draft: int
+    accepted: bool
+    relaxed: bool
+    values: Sequence[float]
+
+
 @dataclass(frozen=True)
 class Generation:
     """A finished request, as delivered, output by output.
@@ -27,7 +44,8 @@ class Generation:
     tokens delivered, drafts verified in the step behind it, drafts accepted before any trimming.
     `relaxed_at` are indices into `token_ids`; `stops_relaxed` counts the steps that met an
     end-of-turn token which only the rule accepts. `seconds` runs from admission to the last output,
-    `ttft_s` to the first, on one monotonic clock of the engine's process.
+    `ttft_s` to the first, on one monotonic clock of the engine's process. `positions` are those of
+    the answer that were verified, while the engine traces.
     """
 
     id: str
@@ -41,6 +59,7 @@ class Generation:
     stops_relaxed: int
     seconds: float
     ttft_s: float
+    positions: list[Position] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from mars_cli.evaluation.progress import Progress
 from mars_cli.runs.files import Record, read_records
 from mars_cli.runs.provenance import digest
 from mars_cli.runs.run import Run
-from mars_cli.verification.teacher import FIELDS
+from mars_cli.verification.rows import FIELDS
 
 KEPT = ("z", "z1", "z2")
 

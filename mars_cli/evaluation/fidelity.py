@@ -12,7 +12,7 @@ from mars_cli.evaluation.progress import Progress
 from mars_cli.runs.files import read_records
 from mars_cli.runs.provenance import digest
 from mars_cli.runs.run import Run
-from mars_cli.verification.teacher import FIELDS
+from mars_cli.verification.rows import FIELDS
 
 # Settings of a task under which the sampler's logits are not the target's own.
 _REWRITING = (

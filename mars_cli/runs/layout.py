@@ -6,6 +6,7 @@ from pathlib import Path
 
 SCHEMA = 1  # of the manifest
 MANIFEST, RESULTS, DOCUMENTS = "manifest.json", "results.json", "documents.json"
+TRACE = "trace"  # kind of records, and what a traced run's plan calls itself
 
 
 def prompts_path(folder: Path, task: str) -> Path:
@@ -19,5 +20,5 @@ def by_task(folder: Path, kind: str, task: str) -> Path:
 
 
 def by_lane(folder: Path, kind: str, task: str, lane: str) -> Path:
-    """Records of one file a task and lane: quality, fidelity."""
+    """Records of one file a task and lane: quality, fidelity, trace."""
     return folder / "records" / kind / task / f"{lane}.jsonl"

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mars_cli.verification.rows import summaries
 from mars_cli.verification.spec import STRICT, RuleSpec, request_spec
 
 _RAISE = 1000.0  # exp(-1000) is 0 in float32: the draft's probability becomes exactly 1
@@ -36,6 +37,8 @@ class StepSeen(NamedTuple):
     """Positions accepted by the rule alone."""
     stop: bool
     """Whether it met an end-of-turn token that strict rejects and the rule accepts."""
+    looked: Sequence[tuple[int, list[float]]] = ()
+    """While tracing, of each position that was reached: the draft and `rows.FIELDS`."""
 
 
 class Policy(NamedTuple):
@@ -59,7 +62,8 @@ class Step:
 
     `bounds` [n + 1]: each request's rows in what was verified; the last `bonus` rows of a request
     verify no draft. `emitted` [n]: tokens the sampler emitted, 0 where the step is no output of
-    the request (a prompt still being prefilled).
+    the request (a prompt still being prefilled). `looked` [n, 1 + FIELDS] each: while tracing,
+    each row's draft and `rows.FIELDS`.
     """
 
     request_ids: list[str]
@@ -67,22 +71,26 @@ class Step:
     bounds: Any = None
     bonus: int = 0
     verified: list[_Verified] = field(default_factory=list)
+    looked: list[Tensor] = field(default_factory=list)
 
 
 class Seam:
     """The rules in force in this process and what they have seen since the last drain.
 
-    `record` False keeps nothing: for a server that nobody drains.
+    `record` False keeps nothing: for a server that nobody drains. While `tracing`, every verified
+    row is looked at as a whole, which costs far more than a rule does: never while timing.
     """
 
     def __init__(self, default: RuleSpec = STRICT, *, record: bool = True) -> None:
         self.default = default
         self.seconds = 0.0
         self.calls = 0
+        self.tracing = False
         self._record = record
         self._steps: list[Step] = []
         self._policies: dict[int, Policy] = {}
         self._verified: list[_Verified] = []
+        self._looked: list[Tensor] = []
 
     def policy(self, params: Any) -> Policy:
         """What holds for a request with these `SamplingParams` (None: the engine's own)."""
@@ -98,11 +106,12 @@ class Seam:
     def begin(self, policies: dict[int, Policy]) -> None:
         """A step begins; its requests have these policies, each under a number of its own."""
         self._policies = policies
-        self._verified = []
+        self._verified, self._looked = [], []
 
     def end(self, step: Step) -> None:
         """The step is done; what was verified since `begin` belongs to it."""
-        step.verified, self._verified, self._policies = self._verified, [], {}
+        step.verified, step.looked = self._verified, self._looked
+        self.begin({})
         if self._record:
             self._steps.append(step)
 
@@ -123,6 +132,9 @@ class Seam:
                 for when the requests of a batch differ in their policies.
         """
         started = time.perf_counter()
+        if self.tracing:
+            columns = (draft_ids.double().unsqueeze(-1), summaries(logits, draft_ids))
+            self._looked.append(torch.cat(columns, dim=-1))
         found = self._accepts(logits, draft_ids, requests)
         inside = 0.0
         with _decisive(logits, draft_ids, None if found is None else found.accepts):
@@ -196,6 +208,7 @@ def _read(step: Step) -> Iterator[tuple[str, StepSeen]]:
     bounds = step.bounds.cpu().numpy() if isinstance(step.bounds, Tensor) else step.bounds
     accepts = _rows([verified.accepts for verified in step.verified])
     stops = _rows([v.stops for v in step.verified if v.stops is not None])
+    looked = _rows(step.looked)
     for index, request_id in enumerate(step.request_ids):
         accepted = int(emitted[index]) - 1
         if accepted < 0:
@@ -207,11 +220,14 @@ def _read(step: Step) -> Iterator[tuple[str, StepSeen]]:
         relaxed = [p for p in _set(accepts, first, last) if p < accepted]
         # Accepted, or (kept from it) the very place where verification ended.
         stop = any(p <= accepted for p in _set(stops, first, last))
-        yield request_id, StepSeen(last - first, accepted, relaxed, stop)
+        reached = min(first + accepted + 1, last)
+        rows = () if looked is None else looked[first:reached].tolist()
+        drafts = tuple((int(draft), values) for draft, *values in rows if draft >= 0)
+        yield request_id, StepSeen(last - first, accepted, relaxed, stop, drafts)
 
 
-def _rows(masks: Sequence[Tensor]) -> np.ndarray[Any, Any] | None:
-    return np.concatenate([mask.cpu().numpy() for mask in masks]) if masks else None
+def _rows(parts: Sequence[Tensor]) -> np.ndarray[Any, Any] | None:
+    return np.concatenate([part.cpu().numpy() for part in parts]) if parts else None
 
 
 def _set(mask: np.ndarray[Any, Any] | None, first: int, last: int) -> list[int]:

@@ -16,11 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mars_cli.verification.rows import ROWS, summary
 from mars_cli.verification.runners import V1_RUNNER, checked
 
 V2_PROMPT = "vllm.v1.worker.gpu.sample.prompt_logprob"
-ROWS = 256  # at a time: 256 rows of 152k float32 logits are 155 MB
-FIELDS = ("z", "z1", "z2", "lse", "entropy", "above")
 
 
 @dataclass
@@ -68,23 +67,6 @@ class Teacher:
             targets = pupil.targets[low - pupil.first : high - pupil.first]
             logits = logits_of(hidden[low - start : high - start])
             pupil.found.append(summary(logits, torch.tensor(targets, device=logits.device)))
-
-
-def summary(logits: Tensor, targets: Tensor) -> Tensor:
-    """FIELDS of each row [n, 6], float64, of logits [n, vocab] and the tokens [n] that followed.
-
-    `above` counts the tokens with a larger logit: 0 is rank 1. Entropy is in nats.
-    """
-    z = logits.float()
-    own = z.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    two = z.topk(2, dim=-1).values
-    lse = z.logsumexp(dim=-1)
-    log_p = z - lse.unsqueeze(-1)
-    p = log_p.exp()
-    entropy = -(p * log_p.masked_fill(p == 0, 0.0)).sum(dim=-1)
-    above = (z > own.unsqueeze(-1)).sum(dim=-1)
-    columns = [own, two[:, 0], two[:, 1], lse, entropy, above]
-    return torch.stack([column.double() for column in columns], dim=-1)
 
 
 def install(teacher: Teacher, *, v2: bool) -> None:

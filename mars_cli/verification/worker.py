@@ -52,6 +52,10 @@ class MarsWorkerExtension:
         """Verify by this rule (`RuleSpec.describe`) from the next step on."""
         self.mars_seam.default = RuleSpec.of(spec.pop("name"), **spec)
 
+    def mars_trace(self, on: bool) -> None:
+        """From now on look at every verified position, or no longer; see `Seam.tracing`."""
+        self.mars_seam.tracing = on
+
     def mars_drain(self) -> dict[str, list[StepSeen]]:
         """What was seen since the last drain; see `Seam.drain`."""
         return self.mars_seam.drain()

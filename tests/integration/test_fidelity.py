@@ -10,8 +10,8 @@ import torch
 
 from mars_cli.analysis.fidelity import fidelity
 from mars_cli.engine.protocol import ScoreRequest
+from mars_cli.verification.rows import FIELDS, ROWS, summary
 from mars_cli.verification.spec import RuleSpec
-from mars_cli.verification.teacher import FIELDS, ROWS, summary
 from tests import tiny
 from tests.integration import oracle
 

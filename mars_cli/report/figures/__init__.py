@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mars_cli.analysis.metrics import Record
 from mars_cli.report.figures.acceptance import acceptance_by_position, acceptance_lengths
@@ -33,6 +33,7 @@ __all__ = [
     "speedup",
     "theta_curves",
     "write_figures",
+    "write_trace_figures",
 ]
 
 Answers = Mapping[str, Mapping[str, Iterable[Record]]]
@@ -59,8 +60,24 @@ def write_figures(
         The files written: `recovery`, `speedup`, `theta`, `acceptance-position`, and where there
         are tasks `pareto-<task>`, `acceptance-length-<task>`; `pareto-overall` for several tasks.
     """
+    return _write(_figures(results, answers or {}, recommended), folder, say)
+
+
+def write_trace_figures(
+    trace: Mapping[str, Any], folder: Path, *, say: Callable[[str], object] = lambda line: None
+) -> list[Path]:
+    """Write `decoupling` and `margins` of a trace.json, likewise."""
+    from mars_cli.report.figures.trace import decoupling, margins
+
+    drawn = {"decoupling": partial(decoupling, trace), "margins": partial(margins, trace)}
+    return _write(drawn.items(), folder, say)
+
+
+def _write(
+    figures: Iterable[tuple[str, Callable[[], Figure]]], folder: Path, say: Callable[[str], object]
+) -> list[Path]:
     written: list[Path] = []
-    for name, draw in _figures(results, answers or {}, recommended):
+    for name, draw in figures:
         try:
             figure = draw()
         except NothingToDrawError as why:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mars_cli.engine.host import align
+from mars_cli.engine.host import align, positions
 from mars_cli.verification.hook import StepSeen
 
 
@@ -41,3 +41,22 @@ def test_end_of_turn_tokens_that_only_the_rule_accepts_are_counted() -> None:
 def test_disagreement_is_loud(step_tokens: list[int], seen: list[StepSeen]) -> None:
     with pytest.raises(RuntimeError, match="delivered"):
         align(step_tokens, seen)
+
+
+def test_positions_stand_where_in_the_answer_their_drafts_would_have() -> None:
+    def looked(*drafts: int) -> list[tuple[int, list[float]]]:
+        return [(draft, [float(draft)]) for draft in drafts]
+
+    seen = [
+        StepSeen(0, 0, [], False),
+        StepSeen(3, 2, [1], False, looked(7, 8, 9)),  # the third was rejected
+        StepSeen(0, 0, [], False),
+        StepSeen(2, 2, [], False, looked(5, 6)),  # trimmed after the first
+    ]
+    found = [(p.at, p.place, p.draft, p.accepted, p.relaxed) for p in positions([1, 3, 1, 1], seen)]
+    assert found == [
+        (1, 0, 7, True, False),
+        (2, 1, 8, True, True),
+        (3, 2, 9, False, False),
+        (5, 0, 5, True, False),
+    ]

@@ -10,6 +10,7 @@ import torch
 
 from mars_cli.verification import teacher
 from mars_cli.verification.hook import Policy, Seam
+from mars_cli.verification.rows import FIELDS
 from mars_cli.verification.runners import (
     V1_RUNNER,
     V1_SAMPLER,
@@ -167,6 +168,11 @@ def run_step(
     return found
 
 
+def drained(seam: Seam) -> dict[str, list[tuple[Any, ...]]]:
+    """What was seen of each step, but for the rows looked at."""
+    return {name: [step[:4] for step in steps] for name, steps in seam.drain().items()}
+
+
 def test_steps_are_told_apart_by_request_and_counted_before_trimming(seam: Seam) -> None:
     run_step(
         seam,
@@ -175,7 +181,7 @@ def test_steps_are_told_apart_by_request_and_counted_before_trimming(seam: Seam)
         logits=[NEAR, FAR, FAR],
         drafts=[1, 0, 1],
     )
-    assert seam.drain() == {
+    assert drained(seam) == {
         "a": [(2, 2, [0], False)],
         "b": [(0, 0, [], False)],
         "c": [(1, 0, [], False)],
@@ -184,30 +190,57 @@ def test_steps_are_told_apart_by_request_and_counted_before_trimming(seam: Seam)
 
 def test_positions_behind_the_first_rejection_are_not_relaxed(seam: Seam) -> None:
     run_step(seam, {"a": 2}, sampled=[[0, -1, -1]], logits=[FAR, NEAR], drafts=[1, 1])
-    assert seam.drain() == {"a": [(2, 0, [], False)]}
+    assert drained(seam) == {"a": [(2, 0, [], False)]}
 
 
 def test_prompts_still_being_prefilled_are_left_out(seam: Seam) -> None:
     run_step(seam, {"a": 0, "b": 0}, sampled=[[4], [5]], discarded=[True, False])
-    assert seam.drain() == {"b": [(0, 0, [], False)]}
+    assert drained(seam) == {"b": [(0, 0, [], False)]}
 
 
 def test_drain_forgets_what_it_returned(seam: Seam) -> None:
     run_step(seam, {"a": 0}, sampled=[[4]])
     seam.drain()
-    assert seam.drain() == {}
+    assert drained(seam) == {}
 
 
 def test_a_server_that_nobody_drains_keeps_nothing() -> None:
     seam = Seam(MARS, record=False)
     assert run_step(seam, {"a": 1}, sampled=[[1, 0]], logits=[NEAR], drafts=[1]) == [1]
-    assert seam.drain() == {}
+    assert drained(seam) == {}
+
+
+def test_tracing_looks_as_far_as_the_draft_was_followed_and_only_while_it_is_on(seam: Seam) -> None:
+    def step() -> None:
+        run_step(
+            seam,
+            {"a": 3, "b": 2},
+            sampled=[[1, 0, -1, -1], [1, 0, 7, -1]],
+            logits=[NEAR, FAR, NEAR, NEAR, FAR],
+            drafts=[1, 1, 1, 1, -1],
+        )
+
+    step()
+    seam.tracing = True
+    step()
+    seam.tracing = False
+    found = seam.drain()
+    assert [step.looked for step in (found["a"][0], found["b"][0])] == [(), ()]
+    (_, traced), (_, other) = found["a"], found["b"]
+    # The third was behind the first rejection; of b's two, one is padding.
+    assert [draft for draft, _ in traced.looked] == [1, 1]
+    assert [draft for draft, _ in other.looked] == [1]
+    values = dict(zip(FIELDS, traced.looked[0][1], strict=True))
+    lse = float(torch.tensor(NEAR).logsumexp(0))
+    assert values == pytest.approx(
+        {"z": 9.5, "z1": 10, "z2": 9.5, "lse": lse, "entropy": values["entropy"], "above": 1}
+    )
 
 
 def test_mask_of_a_drafted_step_does_not_reach_the_next_plain_one(seam: Seam) -> None:
     run_step(seam, {"a": 1}, sampled=[[1, 0]], logits=[NEAR], drafts=[1])
     run_step(seam, {"a": 0}, sampled=[[4]])
-    assert seam.drain() == {"a": [(1, 1, [0], False), (0, 0, [], False)]}
+    assert drained(seam) == {"a": [(1, 1, [0], False), (0, 0, [], False)]}
 
 
 def test_each_request_of_a_batch_is_verified_by_its_own_rule(seam: Seam) -> None:
@@ -225,7 +258,7 @@ def test_each_request_of_a_batch_is_verified_by_its_own_rule(seam: Seam) -> None
         },
     )
     assert best == [1, 0, 0, 0, 2]
-    seen = seam.drain()
+    seen = drained(seam)
     assert seen["own"] == [(1, 1, [0], False)]
     assert seen["strict"] == [(2, 0, [], False)]
     assert seen["other"] == [(1, 1, [0], False)]
@@ -244,7 +277,7 @@ def test_end_of_turn_tokens_are_counted_and_protected_on_request(seam: Seam) -> 
             sampling={"ends": params(stop=(1,)), "goes on": params(stop=(2,))},
         )
         assert best == [accepts, 1]
-        assert seam.drain() == {
+        assert drained(seam) == {
             "ends": [(1, accepts, [0] if accepts else [], True)],
             "goes on": [(1, 1, [0], False)],
         }
@@ -259,7 +292,7 @@ def test_end_of_turn_token_behind_a_rejection_does_not_count(seam: Seam) -> None
         drafts=[1, 1],
         sampling={"a": params(stop=(1,))},
     )
-    assert seam.drain() == {"a": [(2, 0, [], False)]}
+    assert drained(seam) == {"a": [(2, 0, [], False)]}
 
 
 def v2_greedy(
@@ -319,7 +352,7 @@ def test_v2_steps_come_in_chunks_and_by_slots(seam: Seam) -> None:
     )
     step = around_v2_step(seam, slots, call, drafts=True)
     step(None, torch.tensor([NEAR, NEAR, NEAR, NEAR, NEAR]), batch)
-    assert seam.drain() == {"a": [(1, 1, [], False)], "b": [(2, 2, [0, 1], False)]}
+    assert drained(seam) == {"a": [(1, 1, [], False)], "b": [(2, 2, [0, 1], False)]}
 
 
 def test_the_rule_of_a_request_and_what_ends_its_turn(seam: Seam) -> None:
