@@ -80,7 +80,9 @@ def watching(sweep: Sweep) -> Iterator[Watch]:
             begun = len({group for group, _, _ in cells})
             console.print(
                 f"{done} of {len(cells)} cells done, {begun} of {len(sweep.groups)} groups begun, "
-                f"about {left} left{what}",
+                f"about {left} left{what}"
+                if cells
+                else "the first group is being prepared",
                 highlight=False,
                 markup=False,
                 soft_wrap=True,
