@@ -10,10 +10,15 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import hook_cost, quality_cost, startup
+from benchmarks import hook_cost, quality_cost, startup, sweep_cost
 from benchmarks.ratios import table
 
-PARTS = {"startup": startup.measure, "hook": hook_cost.measure, "quality": quality_cost.measure}
+PARTS = {
+    "startup": startup.measure,
+    "hook": hook_cost.measure,
+    "quality": quality_cost.measure,
+    "sweep": sweep_cost.measure,
+}
 
 
 def main(names: list[str]) -> int:

@@ -159,6 +159,22 @@ def test_answers_much_longer_or_shorter_than_those_of_ar_are_told(lengths, ratio
     assert told(lane_of(found, "ar")["notes"], "length ratio") == []
 
 
+@pytest.mark.parametrize("lanes", [(MARS,), ("ar", MARS)])
+def test_an_engine_that_gives_one_token_a_request_is_noticed(lanes):
+    """As a chat endpoint may, whose answers then look fast and whole: every lane's, or one's."""
+    one = [
+        answer(doc, 1.0, token_ids=[3], step_tokens=[1], drafted=[0], accepted=[0])
+        for doc in range(20)
+    ]
+    found = results(task({"ar": scored(20), **dict.fromkeys(lanes, one)}))
+    for lane in lanes:
+        row = lane_of(found, lane)
+        assert (row["tokens"], row["acceptance_length"]) == (20, None)
+        assert told(row["notes"], "acceptance length: no answer went beyond its first output")
+    if "ar" not in lanes:
+        assert told(lane_of(found, MARS)["notes"], "length ratio: the answers are 0.20 times")
+
+
 @pytest.mark.parametrize(("looping", "told_of"), [(2, False), (3, True)])
 def test_a_lane_that_repeats_itself_more_than_ar_is_told(looping, told_of):
     # Of five tokens alike one of two 4-grams is a repeat: 2 of 20 such answers make 0.05.
