@@ -168,6 +168,15 @@ def parse(reference: str) -> HubRef | PypiRef | Path:
     return parsed
 
 
+def check_form(reference: str) -> None:
+    """Refuse what is malformed; a path need not exist here.
+
+    Raises:
+        UsageError: It is none of the three forms.
+    """
+    _parse_any(reference)
+
+
 def _parse_any(reference: str) -> HubRef | PypiRef | Path:
     kind, _, rest = reference.partition(":")
     if kind == "hub":

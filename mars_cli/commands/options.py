@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,9 +26,15 @@ model = click.option(
 k = click.option(
     "--k", type=click.IntRange(min=1), help="Draft tokens a step.  [default: the model's]"
 )
+_WHICH = "The model's draft of this name, or METHOD:REFERENCE"
+_DRAFT: dict[str, Any] = {"metavar": "NAME|METHOD:REF"}
 draft = click.option(
-    "--draft", metavar="NAME", help="Which of the model's drafts.  [default: its first]"
+    "--draft",
+    multiple=True,
+    help=f"{_WHICH}; repeat for several side by side.  [default: its first]",
+    **_DRAFT,
 )
+one_draft = click.option("--draft", help=f"{_WHICH}.  [default: its first]", **_DRAFT)
 
 
 def rules_of(thetas: tuple[float, ...], rules: tuple[str, ...]) -> list[RuleSpec]:

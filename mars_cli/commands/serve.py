@@ -24,7 +24,7 @@ CPU_REQUESTS = 16  # side by side, that the cache on a CPU is made for
 @click.option("--theta", type=float, multiple=True, help="MARS with this theta.  [default: 0.9]")
 @click.option("--rule", multiple=True, metavar="NAME:KEY=VALUE,..", help="Another rule.")
 @shared.k
-@shared.draft
+@shared.one_draft
 @click.option("--dry-run", is_flag=True, help="Print the command and its environment, and end.")
 @click.argument("vllm_options", nargs=-1, type=click.UNPROCESSED)
 def command(**options: Any) -> None:
@@ -92,14 +92,21 @@ def _arguments(options: dict[str, Any]) -> list[str]:
     from mars_cli.engine.setup import memory_share, model_args, speculative_config
 
     config = load_model(options["model"])
-    draft = config.draft(options["draft"])
+    if not config.drafts and options["draft"] is None:
+        click.echo(f"{config.name} has no draft of its own: drafting by n-gram", err=True)
+    config = config.with_drafts(() if options["draft"] is None else (options["draft"],))
+    (name,) = config.drafts
     weights = resolve_weights(config.weights, sha256=config.sha256)
     settings = {
         "served_model_name": config.name,
         **model_args(config, weights),
-        "speculative_config": speculative_config(draft, options["k"] or config.k),
+        "speculative_config": speculative_config(
+            config.draft(name), options["k"] or config.k_of(name)
+        ),
         **config.engine,
     }
+    if isinstance(config.chat_template, str):
+        settings["chat_template"] = config.chat_template
     if config.chat_template_kwargs:
         settings["default_chat_template_kwargs"] = config.chat_template_kwargs
     if not torch.cuda.is_available():

@@ -41,7 +41,7 @@ _OWN = ("model", "config", "out", "resume", "dry_run", "min_recovery", "gpus", "
     "--rule", multiple=True, metavar="NAME:KEY=VALUE,..", help="Another rule; repeat for several."
 )
 @click.option("--k", multiple=True, metavar="N,N", help="Draft tokens a step.  [default: 7]")
-@click.option("--draft", multiple=True, metavar="A,B", help="Drafts of the model, by name.")
+@click.option("--draft", multiple=True, metavar="A,B", help="Drafts, as `mars eval` takes them.")
 @click.option("--temperature", multiple=True, metavar="T,T", help="Temperatures, each apart.")
 @evaluation_options
 @click.option(
@@ -148,12 +148,14 @@ def _arguments(option: click.Option, value: Any, path: Path) -> Iterator[str]:
 def _run(options: dict[str, Any], out: Path) -> None:
     from mars_cli.commands.progress import on_stderr
     from mars_cli.commands.sweep_progress import watching
+    from mars_cli.config import load_model
     from mars_cli.evaluation.sweep import Sweep, run_sweep
     from mars_cli.runs.run import now
 
     shared.require_engine()
     shared.quiet()
     groups = _groups(options)
+    load_model(options["model"]).with_drafts(_drafts(options))  # refuses what is none
     plan = {
         "model": options["model"],
         "arguments": _typed(options),
@@ -219,14 +221,17 @@ def _groups(options: dict[str, Any]) -> list[Group]:
         tuple(float(text) for option, text in rules if option == "--theta"),
         tuple(text for option, text in rules if option == "--rule"),
     )
-    drafts = [name.strip() for text in options["draft"] for name in text.split(",")]
     return groups(
-        drafts=drafts or [None],
+        drafts=_drafts(options) or [None],
         ks=whole_values("--k", options["k"]) or [None],
         temperatures=values("--temperature", options["temperature"]) or [None],
         rules=rules,
         common=["--model", options["model"], *_common(options)],
     )
+
+
+def _drafts(options: dict[str, Any]) -> list[str]:
+    return [name.strip() for text in options["draft"] for name in text.split(",")]
 
 
 def _common(options: dict[str, Any]) -> list[str]:

@@ -18,9 +18,10 @@ LANES_BESIDE = 2  # ar and strict
 
 def describe(sweep: Sweep, options: dict[str, Any]) -> None:
     """Print it; nothing is loaded but the tasks' documents."""
+    from mars_cli.config import load_model
     from mars_cli.evaluation.plan import configure, task_lengths
 
-    config = configure({**options, "k": None})
+    config = configure(load_model(options["model"]), {**options, "k": None, "draft": ()})
     lengths = task_lengths(options, config)
     rules = len(sweep.groups[0].rules) // 2
     lanes = LANES_BESIDE + rules

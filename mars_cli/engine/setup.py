@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +12,20 @@ import psutil
 from mars_cli.assets import resolve_weights
 from mars_cli.checkpoint import weight_bytes
 from mars_cli.config import ModelConfig
+from mars_cli.drafts import weights_of
 from mars_cli.engine.lane import Draft, Lane
+from mars_cli.engine.memory import (
+    CPU_SHARE,
+    GPU_SHARE,
+    SIZES,
+    on_a_cpu,
+    on_each_gpu,
+    split_of,
+)
 from mars_cli.engine.protocol import EngineSpec
 from mars_cli.errors import UsageError
 
 DEFAULT_MAX_MODEL_LEN = 4096  # of a model whose configuration says nothing: bounds the KV cache
-GPU_SHARE = 0.9  # of a GPU's memory, split evenly between the engines side by side
-GPU_BESIDE_WEIGHTS = 3 * 2**30  # an engine's cache, activations and graphs at the very least
-CPU_SHARE = 0.5  # of the memory that is free now, split likewise; weights need the rest
-_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def engine_specs(
@@ -58,25 +65,19 @@ def engine_specs(
 def fit_side_by_side(
     config: ModelConfig, weights: str, lanes: list[Lane], overrides: dict[str, Any]
 ) -> bool:
-    """Whether all engines of these lanes can be loaded at once, judged by their weights' size.
-
-    On a CPU they may take what the caches' share leaves of the memory free now; of each GPU the
-    usual share, beside what an engine needs besides.
-    """
+    """Whether all engines of these lanes can be loaded at once, judged by their weights' size."""
     from vllm.platforms import current_platform
 
     args = {**model_args(config, weights), **config.engine, **overrides}
     engines = {lane.engine_id: speculative_config(lane.draft, lane.k) for lane in lanes}
-    drafts = [settings.get("model") for settings in engines.values() if settings is not None]
-    size = _BYTES.get(args["dtype"])
+    drafts = [weights_of(settings) for settings in engines.values() if settings is not None]
+    size = SIZES.get(args["dtype"])
     loaded = len(engines) * weight_bytes(Path(weights), size)
     loaded += sum(weight_bytes(Path(draft), size) for draft in drafts if draft is not None)
     if current_platform.is_cpu():
-        return loaded <= float(psutil.virtual_memory().available) * (1 - CPU_SHARE)
-    split: int = args.get("tensor_parallel_size", 1) * args.get("pipeline_parallel_size", 1)
-    needed = loaded / split + len(engines) * GPU_BESIDE_WEIGHTS
+        return on_a_cpu(loaded) <= float(psutil.virtual_memory().available)
     total: int = current_platform.get_device_total_memory()
-    return needed <= GPU_SHARE * total
+    return on_each_gpu(loaded, len(engines), split_of(args)) <= total
 
 
 def model_args(config: ModelConfig, weights: str) -> dict[str, Any]:
@@ -107,9 +108,26 @@ def speculative_config(draft: Draft | None, k: int) -> dict[str, Any] | None:
     if draft is None:
         return None
     options = dict(draft.options)
-    if "model" in options:
-        options["model"] = resolve_weights(options["model"])
+    reference = weights_of(options)
+    if reference is not None:
+        options["model"] = resolve_weights(reference)
     return {**options, "num_speculative_tokens": k}
+
+
+def draft_files(specs: dict[str, EngineSpec]) -> list[Path]:
+    """What the drafts consist of: their checkpoints, and the module of a class of one's own."""
+    settings = [spec.args["speculative_config"] or {} for spec in specs.values()]
+    return list(_files(one for one in settings if "model" in one))
+
+
+def _files(settings: Iterable[dict[str, Any]]) -> Iterable[Path]:
+    for one in settings:
+        if one["method"] != "custom_class":
+            yield Path(one["model"])
+            continue
+        found = find_spec(one["model"].rpartition(".")[0])
+        if found is not None and found.origin is not None:
+            yield Path(found.origin)
 
 
 def memory_share(weights: str, args: dict[str, Any], engines: int) -> dict[str, Any]:
@@ -123,7 +141,7 @@ def memory_share(weights: str, args: dict[str, Any], engines: int) -> dict[str, 
     hf = _hf_config(weights)
     heads = getattr(hf, "num_key_value_heads", None) or hf.num_attention_heads
     size = getattr(hf, "head_dim", None) or hf.hidden_size // hf.num_attention_heads
-    token = 2 * hf.num_hidden_layers * heads * size * _BYTES.get(args["dtype"], 4)
+    token = 2 * hf.num_hidden_layers * heads * size * SIZES.get(args["dtype"], 4)
     wanted = token * args["max_model_len"] * args["max_num_seqs"]
     allowed = int(psutil.virtual_memory().available * CPU_SHARE / engines)
     one_request = token * (args["max_model_len"] + 256)  # and a block to spare

@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import product
 from typing import Any
 
+from mars_cli.config import draft_name
 from mars_cli.engine.lane import decimal
 from mars_cli.errors import UsageError
 
@@ -87,7 +88,7 @@ def groups(
     for temperature, draft, k in product(temperatures, drafts, ks):
         name = "-".join(
             [
-                *([] if draft is None else [draft]),
+                *([] if draft is None else [draft_name(draft)]),
                 *([] if k is None else [f"k{k}"]),
                 *([] if temperature is None else [f"T{decimal(temperature)}"]),
             ]

@@ -13,9 +13,9 @@ import yaml
 
 from mars_cli import __version__
 from mars_cli.assets import resolve_weights
-from mars_cli.config import ModelConfig, load_model
+from mars_cli.config import SPLITS, ModelConfig, load_model
 from mars_cli.engine.lane import Lane, plan_lanes
-from mars_cli.engine.setup import engine_specs, fit_side_by_side
+from mars_cli.engine.setup import draft_files, engine_specs, fit_side_by_side
 from mars_cli.errors import UsageError
 from mars_cli.evaluation.baseline import check_plan, open_baseline, settle
 from mars_cli.evaluation.job import Job
@@ -46,7 +46,8 @@ def prepare(
             "--temperature 0",
             hint="--temperature 1",
         )
-    config = configure(options)
+    own = load_model(options["model"])
+    config = configure(own, options)
     given = options["baseline"]
     baseline = None if given is None else open_baseline(Path(given), out)
     plan = {**make_plan(options, config), "baseline": None if baseline is None else baseline.id}
@@ -79,10 +80,12 @@ def prepare(
     return job, plan, facts
 
 
-def configure(options: dict[str, Any]) -> ModelConfig:
-    """The model's configuration with the command line's choices in it."""
-    config = load_model(options["model"])
-    changes = {key: options[key] for key in ("dtype", "k") if options[key] is not None}
+def configure(own: ModelConfig, options: dict[str, Any]) -> ModelConfig:
+    """The model's own configuration with the command line's choices in it; all its drafts run."""
+    config = own.with_drafts(options["draft"])
+    if options["k"] is not None:
+        config = config.with_k(options["k"])
+    changes = {} if options["dtype"] is None else {"dtype": options["dtype"]}
     defaults = config.defaults
     given = {key: options[key] for key in DEFAULTS if options[key] is not None}
     if options["limit"] is not None:
@@ -123,13 +126,9 @@ def make_plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
 
 
 def _lanes(options: dict[str, Any], config: ModelConfig) -> list[Lane]:
-    return plan_lanes(
-        config.draft(options["draft"]),
-        config.k,
-        options["rules"],
-        options["temperature"],
-        options["seed"],
-    )
+    settings = options["rules"], options["temperature"], options["seed"]
+    lanes = [plan_lanes(config.draft(n), config.k_of(n), *settings) for n in config.drafts]
+    return list(dict.fromkeys(lane for several in lanes for lane in several))  # one `ar` for all
 
 
 def _engine_args(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
@@ -146,7 +145,7 @@ def _check_engine_args(source: str, arguments: dict[str, Any]) -> None:
 
     known = {field.name for field in dataclasses.fields(EngineArgs)}
     ours = {"model", "dtype", "speculative_config", "worker_extension_cls", "disable_log_stats"}
-    numbers = {"max_model_len", "max_num_seqs", "kv_cache_memory_bytes"}
+    numbers = {"max_model_len", "max_num_seqs", "kv_cache_memory_bytes", *SPLITS}
     for name, value in arguments.items():
         if name not in known:
             raise UsageError(
@@ -167,6 +166,16 @@ def _check_engine_args(source: str, arguments: dict[str, Any]) -> None:
 def _overrides(plan: dict[str, Any]) -> list[str]:
     """What holds against the tasks' own settings: said, since scores depend on it."""
     differing = [(task, n) for task, n in plan["limits"].items() if task in plan["tasks"]]
+def _fallback(own: ModelConfig, options: dict[str, Any]) -> list[str]:
+    """What to say where the model has no draft and none was asked for."""
+    if own.drafts or options["draft"]:
+        return []
+    return [
+        f"{own.name} has no draft of its own: drafting by n-gram; another is --draft "
+        "METHOD:REFERENCE, such as eagle3:org/name"
+    ]
+
+
     lines = [
         f"{name} = {plan[name]:g} overrides the tasks' own setting"
         for name in ("max_tokens", "temperature", "samples")
@@ -239,11 +248,12 @@ def make_job(
         overrides=plan["engine_args"],
         side_by_side=not sequential,
     )
-    drafts = [(spec.args["speculative_config"] or {}).get("model") for spec in specs.values()]
     tokenizer = AutoTokenizer.from_pretrained(weights)
     settings = Settings(
         max_model_len=next(iter(specs.values())).args["max_model_len"],
-        chat_template=config.chat_template and tokenizer.chat_template is not None,
+        chat_template=bool(config.chat_template) and tokenizer.chat_template is not None,
+    if isinstance(config.chat_template, str):
+        tokenizer.chat_template = config.chat_template
         chat_template_kwargs=dict(config.chat_template_kwargs),
         max_tokens=plan["max_tokens"],
         temperature=options["temperature"],
@@ -273,7 +283,7 @@ def make_job(
     return Job(
         config=config,
         weights=weights,
-        fingerprint=[fingerprint(Path(p)) for p in (weights, *drafts) if p],
+        fingerprint=[fingerprint(path) for path in (Path(weights), *draft_files(specs))],
         lanes=lanes,
         tasks=tasks,
         specs=specs,

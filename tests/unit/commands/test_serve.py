@@ -20,7 +20,7 @@ def dry_run(model: Path, *arguments: str) -> str:
         catch_exceptions=False,
     )
     assert run.exit_code == 0, run.output
-    return run.output
+    return run.stdout
 
 
 def test_the_server_gets_the_model_its_draft_the_rule_and_the_users_own_options(
@@ -85,3 +85,18 @@ def test_a_list_of_allowed_plugins_gets_ours(
 def test_wrong_options_are_refused(tiny_checkpoint: Path, arguments: list[str], named: str) -> None:
     with pytest.raises(UsageError, match=named):
         dry_run(tiny_checkpoint, *arguments)
+
+
+def test_a_chat_template_of_the_configuration_goes_to_the_server(
+    tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    yaml = tmp_path / "mine.yaml"
+    yaml.write_text(f"name: mine\nweights: {tiny_checkpoint}\nchat_template: |-\n  {{{{ 1 }}}}\n")
+    words = shlex.split(dry_run(yaml))
+    assert words[words.index("--chat-template") + 1] == "{{ 1 }}"
+
+
+def test_a_model_without_a_draft_says_that_it_drafts_by_ngram(tiny_checkpoint: Path) -> None:
+    arguments = ["--model", str(tiny_checkpoint), "--dry-run"]
+    run = CliRunner().invoke(serve.command, arguments, catch_exceptions=False)
+    assert "has no draft of its own: drafting by n-gram" in run.stderr

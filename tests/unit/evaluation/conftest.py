@@ -164,7 +164,7 @@ def job_for(
 ) -> Job:
     from transformers import AutoTokenizer
 
-    config = ModelConfig(name="fake", weights="nowhere")
+    config = ModelConfig(name="fake", weights="nowhere").with_drafts(["ngram"])
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     settings = Settings(max_model_len=64, chat_template=True, temperature=temperature)
     mars = RuleSpec.of("mars", theta=0.9)

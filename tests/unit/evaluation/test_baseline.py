@@ -253,7 +253,7 @@ def test_fewer_samples_are_taken_from_more(make_job: MakeJob, fake: Any, tmp_pat
 @pytest.mark.parametrize(
     ("draft", "k"),
     [
-        (Draft("ngram", ModelConfig(name="x", weights="y").drafts["ngram"]), 3),
+        (ModelConfig(name="x", weights="y").draft("ngram"), 3),
         (Draft("ngram", {"method": "ngram", "prompt_lookup_max": 9}), 7),
         (Draft("other", {"method": "suffix"}), 7),
     ],
