@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from mars_cli.report.gathered import Gathered
+    from mars_cli.report.html.sweeps import StoredSweep
 
 GATE_FAILED, NONE_READ, SOME_UNREAD = 1, 2, 3
-FORMATS = ("table", "md", "csv", "latex", "json")
-ENDINGS = {".md": "md", ".csv": "csv", ".tex": "latex", ".json": "json"}
+FORMATS = ("table", "md", "csv", "latex", "json", "html")
+ENDINGS = {".md": "md", ".csv": "csv", ".tex": "latex", ".json": "json", ".html": "html"}
 WIDEST, UNKNOWN_WIDTH = 140, 100
 
 
@@ -85,14 +86,26 @@ def _report(options: dict[str, Any], form: str, out: Path | None, unread: list[s
         raise UsageError(
             "no run is named", hint="`mars report latest`, or `mars report --list` for all"
         )
-    found = gather(options["names"], options["base"], Path(options["runs"]), _told(unread))
-    if not found.runs:
+    asked = options["names"], options["base"], Path(options["runs"]), _told(unread)
+    sweeps: list[StoredSweep] = []
+    if form == "html":
+        from mars_cli.report.html.sweeps import gather_all
+
+        found, sweeps = gather_all(*asked)
+        _check_sweeps(options, sweeps)
+    else:
+        found = gather(*asked)
+    if not (found.runs or sweeps):
         sys.exit(NONE_READ)
     if options["figures"] is not None:
         _draw(found, Path(options["figures"]))
     gate = _gate(options, found)
     if form == "table":
         _show(on_terminal(found, _width()), out)
+    elif form == "html":
+        from mars_cli.report.html.page import report_page
+
+        _print(report_page(found, sweeps, unread), out)
     else:
         _print(as_text(found, form, gate), out)
     for sentence in gate["failed"] if gate else ():
@@ -144,6 +157,10 @@ def _list(options: dict[str, Any], form: str, out: Path | None, unread: list[str
         from mars_cli.report.latex import latex
 
         _print(latex(listing(found, root)), out)
+    elif form == "html":
+        from mars_cli.report.html.page import blocks_page
+
+        _print(blocks_page(listing(found, root)), out)
     else:
         from mars_cli.report.terminal import terminal
 
@@ -176,6 +193,16 @@ def _check(options: dict[str, Any], form: str) -> None:
 
         for text in options["fail_if"]:
             parse(text)
+
+
+def _check_sweeps(options: dict[str, Any], sweeps: list[StoredSweep]) -> None:
+    """Refuse beside a sweep what looks at runs alone."""
+    for name in ("fail_if", "figures"):
+        if sweeps and options[name]:
+            raise UsageError(
+                f"--{name.replace('_', '-')}: has no place beside a sweep ({sweeps[0].id})",
+                hint="name the runs in its folder groups/",
+            )
 
 
 def _form(options: dict[str, Any]) -> str:

@@ -62,14 +62,14 @@ def markdown(results: Mapping[str, Any]) -> str:
             (
                 code(lane["id"]),
                 *(_plain(lane.get(name)) for name in LANE_FIELDS),
-                text(_parameters(lane)),
+                text(parameters(lane)),
             )
             for lane in results["lanes"]
         ],
     )
     for title, facts_of in (("Model", results["model"]), ("Environment", results["environment"])):
         lines += ["", f"## {title}", ""]
-        lines += [f"- {text(name)}: {code(value)}" for name, value in _flat(facts_of)]
+        lines += [f"- {text(name)}: {code(value)}" for name, value in flat(facts_of)]
     return "\n".join(lines) + "\n"
 
 
@@ -96,7 +96,8 @@ def blocks_markdown(blocks: Sequence[Block]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _parameters(lane: Mapping[str, Any]) -> str:
+def parameters(lane: Mapping[str, Any]) -> str:
+    """A lane's parameters in words: theta=0.9, protect-stop."""
     found = [f"{name}={value:g}" for name, value in (lane.get("parameters") or {}).items()]
     found += ["protect-stop"] if lane.get("protect_stop") else []
     return ", ".join(found) or numbers.NULL
@@ -173,10 +174,10 @@ def _plain(value: Any) -> str:
     return numbers.NULL if value is None else text(value)
 
 
-def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Nested facts as dotted names, in order."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value

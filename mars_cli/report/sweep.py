@@ -25,7 +25,7 @@ LEGEND = (
 def sweep_table(sweep: Mapping[str, Any], width: int) -> RenderableType:
     """sweep.json as a table for each task, one of the settings, and the recommendation."""
     parts: list[RenderableType] = []
-    for title, header, rows in _tables(sweep):
+    for title, header, rows in tables(sweep):
         parts.append(Text(title, style="bold"))
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
         for number, name in enumerate(header):
@@ -46,7 +46,7 @@ def sweep_markdown(sweep: Mapping[str, Any]) -> str:
     lines += [f"created {text(sweep['run']['created'])}, status {text(sweep['run']['status'])}"]
     lines += ["", f"**{text(recommendation(sweep))}**", ""]
     lines += [f"**{text(line)}**\n" for line in confirmation(sweep)]
-    for title, header, rows in _tables(sweep):
+    for title, header, rows in tables(sweep):
         lines += [f"## {text(title)}", "", f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
         lines += [f"| {code(row[0])} | {' | '.join(map(text, row[1:]))} |" for row in rows]
         lines.append("")
@@ -95,9 +95,10 @@ def failures(sweep: Mapping[str, Any]) -> Iterator[str]:
             yield numbers.printable(f"failed: group {group['id']}: {group['reason']}")
 
 
-def _tables(
+def tables(
     sweep: Mapping[str, Any],
 ) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]]]]:
+    """Title, header and rows of each task's cells; of several tasks, of the settings too."""
     temperatures = {cell["temperature"] for cell in sweep["cells"]}
     several = len(temperatures) > 1
     for task in dict.fromkeys(cell["task"] for cell in sweep["cells"]):
