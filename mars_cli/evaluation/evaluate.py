@@ -22,7 +22,7 @@ from mars_cli.errors import EngineError, UsageError
 from mars_cli.evaluation.control import run_control
 from mars_cli.evaluation.divergence import run_divergence
 from mars_cli.evaluation.failures import Failures
-from mars_cli.evaluation.fidelity import obstacle, run_fidelity
+from mars_cli.evaluation.fidelity import Known, obstacle, run_fidelity
 from mars_cli.evaluation.job import Job, differing
 from mars_cli.evaluation.lm import Prompt
 from mars_cli.evaluation.progress import Progress
@@ -316,6 +316,7 @@ class Evaluation:
 
     def _fidelity(self) -> None:
         def score(task: str, plain: Lane, target: Engine) -> None:
+            known: Known = {}
             for lane in self.job.lanes:
                 run_fidelity(
                     self.run,
@@ -325,6 +326,7 @@ class Evaluation:
                     self._turns(task, lane, self.job.prompts[task]),
                     identity=self._identity(plain),
                     progress=self.progress,
+                    known=known,
                 )
 
         if self.job.fidelity:

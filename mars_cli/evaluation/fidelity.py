@@ -9,7 +9,7 @@ from mars_cli.engine.lane import Lane
 from mars_cli.engine.protocol import ScoreRequest
 from mars_cli.evaluation.lm import Prompt
 from mars_cli.evaluation.progress import Progress
-from mars_cli.runs.files import read_records
+from mars_cli.runs.files import Record, append_records, read_records
 from mars_cli.runs.provenance import digest
 from mars_cli.runs.run import Run
 from mars_cli.verification.rows import FIELDS
@@ -25,6 +25,9 @@ _REWRITING = (
     "allowed_token_ids",
     "structured_outputs",
 )
+
+Columns = dict[str, list[float]]  # by FIELDS, an entry a token
+Known = dict[tuple[int, ...], tuple[str, Columns]]  # see `_whole`; and the lane that gave it
 
 
 def obstacle(prompts: list[Prompt]) -> str | None:
@@ -46,17 +49,19 @@ def run_fidelity(
     *,
     identity: Any,
     progress: Progress,
+    known: Known,
 ) -> None:
     """Re-score the lane's recorded answers to a task, those that are not yet.
 
     `target` is the autoregressive engine. `identity` is JSON-able: what a record depends on
-    besides the answer's own record.
+    besides the answer's own record. `known` has what other lanes gave on this task: the same answer
+    to the same prompt is re-scored once, and copied. What is found here is added.
 
     Raises:
         EngineError: the engine died; what was re-scored before is recorded.
     """
     path = run.fidelity(task, lane.id)
-    done = {record["key"] for record in read_records(path)}
+    done = {record["key"]: record for record in read_records(path)}
     given = {(one.doc_id, one.sample, one.turn): one.token_ids for one in prompts}
     to_do = {}
     answered = 0
@@ -66,25 +71,35 @@ def run_fidelity(
             continue
         answered += 1
         key = digest(["fidelity", identity, answer["key"]])
-        if key not in done:
+        if key in done:
+            columns = {name: done[key][name] for name in FIELDS}
+            known.setdefault(_whole(given[place], answer), (lane.id, columns))
+        else:
             to_do[key] = answer
-    requests = [
-        ScoreRequest(key, given[one["doc_id"], one["sample"], one["turn"]], one["token_ids"])
-        for key, one in to_do.items()
-    ]
-    if not requests:
+    if not to_do:
         return
-    with progress.phase(f"fidelity {task} {lane.id}", answered, answered - len(requests)) as step:
+    with progress.phase(f"fidelity {task} {lane.id}", answered, answered - len(to_do)) as step:
+        requests = {}
+        for key, answer in to_do.items():
+            prompt = given[answer["doc_id"], answer["sample"], answer["turn"]]
+            if (same := known.get(_whole(prompt, answer))) is not None:
+                first, columns = same
+                append_records(path, [{**_record(key, answer, columns), "same_as": first}])
+                step(1)
+            else:
+                requests[key] = ScoreRequest(key, prompt, answer["token_ids"])
         run.starting(len(requests))
-        for key, rows in target.score(requests):
+        for key, rows in target.score(list(requests.values())):
             columns = {name: [row[n] for row in rows] for n, name in enumerate(FIELDS)}
-            answer = to_do[key]
-            run.append(
-                path,
-                {
-                    "key": key,
-                    **{name: answer[name] for name in ("doc_id", "sample", "turn")},
-                    **columns,
-                },
-            )
+            run.append(path, _record(key, to_do[key], columns))
+            known[_whole(requests[key].prompt_token_ids, to_do[key])] = lane.id, columns
             step(1)
+
+
+def _whole(prompt: list[int], answer: Record) -> tuple[int, ...]:
+    """What the target reads: the prompt, and where it ends, and the answer."""
+    return (len(prompt), *prompt, *answer["token_ids"])
+
+
+def _record(key: str, answer: Record, columns: Columns) -> Record:
+    return {"key": key, **{name: answer[name] for name in ("doc_id", "sample", "turn")}, **columns}

@@ -124,13 +124,16 @@ def test_stopped_run_loses_and_repeats_nothing_and_leaves_no_engine(
         for what in ("token_ids", "z"):
             assert kept[row["key"]].get(what) == row.get(what)
 
+    # The same answer of two lanes is re-scored once: the other's record is a copy.
+    made = [row for row in final if "same_as" not in row]
+    assert 0 < len(final) - len(made) < LANES * LIMIT
     sessions = json.loads((out / "manifest.json").read_text())["sessions"]
     assert [session["ended"] == "killed" for session in sessions] == [True, False, True, False]
     for session in sessions:
-        assert session["records"] == sum(row["session"] == session["number"] for row in final)
+        assert session["records"] == sum(row["session"] == session["number"] for row in made)
         assert session["in_flight_at_end"] == session["requests_started"] - session["records"] >= 0
     started = sum(session["requests_started"] for session in sessions)
     in_flight = sum(session["in_flight_at_end"] for session in sessions)
-    assert started == len(final) + in_flight
+    assert started == len(made) + in_flight
     results = json.loads((out / "results.json").read_text())
     assert results["run"]["status"] == "complete"
