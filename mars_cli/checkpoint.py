@@ -19,12 +19,15 @@ from mars_cli.errors import UsageError
 # Part of the name of a converted checkpoint in the cache: raise it when convert_gguf changes.
 CONVERSION = "1"
 
+_WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
+
 
 def check_checkpoint(folder: Path) -> None:
     """Refuse a folder that cannot be a whole checkpoint.
 
     Raises:
-        UsageError: No config.json, or a weight file that a `*.index.json` names is not there.
+        UsageError: No config.json, no weights, or a weight file that a `*.index.json` names is not
+            there.
     """
     by_hand = "copy what is missing into it, or fetch the checkpoint again"
     if not (folder / "config.json").is_file():
@@ -40,6 +43,8 @@ def check_checkpoint(folder: Path) -> None:
                 f"missing, the first {missing[0]}",
                 hint=by_hand,
             )
+    if not any(next(folder.glob(kind), None) for kind in _WEIGHTS):
+        raise UsageError(f"{folder} is incomplete: it has no weights", hint=by_hand)
 
 
 def weight_bytes(folder: Path, size: int | None = None) -> int:

@@ -89,6 +89,7 @@ def _arguments(options: dict[str, Any]) -> list[str]:
 
     from mars_cli.assets import resolve_weights
     from mars_cli.config import load_model
+    from mars_cli.engine.draft_checks import check_drafts
     from mars_cli.engine.setup import memory_share, model_args, speculative_config
 
     config = load_model(options["model"])
@@ -96,6 +97,7 @@ def _arguments(options: dict[str, Any]) -> list[str]:
         click.echo(f"{config.name} has no draft of its own: drafting by n-gram", err=True)
     config = config.with_drafts(() if options["draft"] is None else (options["draft"],))
     (name,) = config.drafts
+    check_drafts(config, {})
     weights = resolve_weights(config.weights, sha256=config.sha256)
     settings = {
         "served_model_name": config.name,

@@ -14,6 +14,7 @@ import yaml
 from mars_cli import __version__
 from mars_cli.assets import resolve_weights
 from mars_cli.config import SPLITS, ModelConfig, load_model
+from mars_cli.engine.draft_checks import check_drafts, check_sampling
 from mars_cli.engine.lane import Lane, plan_lanes
 from mars_cli.engine.setup import draft_files, engine_specs, fit_side_by_side
 from mars_cli.errors import UsageError
@@ -31,11 +32,12 @@ DEFAULTS = ("limit", "max_tokens", "speed_prompts", "repeats", "concurrency", "m
 
 
 def prepare(
-    options: dict[str, Any], out: Path, progress: Progress
+    options: dict[str, Any], out: Path, progress: Progress, command: str = "eval"
 ) -> tuple[Job, dict[str, Any], dict[str, Any]]:
     """The job, the plan that its run directory `out` keeps, and the facts of this environment.
 
-    Nothing is written, but for weights into the cache.
+    Nothing is written, but for weights into the cache. Of a `command` other than `eval` the plan
+    says the name.
 
     Raises:
         UsageError: something asked for cannot be had, or not together.
@@ -51,19 +53,22 @@ def prepare(
     given = options["baseline"]
     baseline = None if given is None else open_baseline(Path(given), out)
     plan = {**make_plan(options, config), "baseline": None if baseline is None else baseline.id}
+    if command != "eval":
+        plan["command"] = command
     check_folder(out, plan)
     tasks = _tasks(options, plan)
     plan["data"] = data_facts(tasks)
     if baseline is not None:
         check_plan(baseline, plan, [task.name for task in tasks])
-    progress.note(f"mars eval {config.name}: {', '.join(plan['lanes'])} -> {out}")
-    for line in _overrides(plan):
+    progress.note(f"mars {command} {config.name}: {', '.join(plan['lanes'])} -> {out}")
+    for line in [*_fallback(own, options), *_overrides(plan)]:
         progress.note(line)
     with progress.phase("preparing weights", 1) as step:
+        check_drafts(config, plan["engine_args"])
         weights = resolve_weights(config.weights, sha256=config.sha256)
         step(1)
     job = make_job(options, config, plan, tasks, weights, before=read_manifest(out) or {})
-    if job.sequential:
+    if job.sequential and job.speed_prompts > 0:
         progress.note("engines are loaded one at a time; speeds are sequential, not interleaved")
     if (most := max(job.concurrency)) > job.speed_prompts > 0:
         progress.note(f"--concurrency {most}: {job.speed_prompts} prompts at most are in flight")
@@ -163,9 +168,6 @@ def _check_engine_args(source: str, arguments: dict[str, Any]) -> None:
             )
 
 
-def _overrides(plan: dict[str, Any]) -> list[str]:
-    """What holds against the tasks' own settings: said, since scores depend on it."""
-    differing = [(task, n) for task, n in plan["limits"].items() if task in plan["tasks"]]
 def _fallback(own: ModelConfig, options: dict[str, Any]) -> list[str]:
     """What to say where the model has no draft and none was asked for."""
     if own.drafts or options["draft"]:
@@ -176,6 +178,9 @@ def _fallback(own: ModelConfig, options: dict[str, Any]) -> list[str]:
     ]
 
 
+def _overrides(plan: dict[str, Any]) -> list[str]:
+    """What holds against the tasks' own settings: said, since scores depend on it."""
+    differing = [(task, n) for task, n in plan["limits"].items() if task in plan["tasks"]]
     lines = [
         f"{name} = {plan[name]:g} overrides the tasks' own setting"
         for name in ("max_tokens", "temperature", "samples")
@@ -249,11 +254,11 @@ def make_job(
         side_by_side=not sequential,
     )
     tokenizer = AutoTokenizer.from_pretrained(weights)
+    if isinstance(config.chat_template, str):
+        tokenizer.chat_template = config.chat_template
     settings = Settings(
         max_model_len=next(iter(specs.values())).args["max_model_len"],
         chat_template=bool(config.chat_template) and tokenizer.chat_template is not None,
-    if isinstance(config.chat_template, str):
-        tokenizer.chat_template = config.chat_template
         chat_template_kwargs=dict(config.chat_template_kwargs),
         max_tokens=plan["max_tokens"],
         temperature=options["temperature"],
@@ -279,6 +284,9 @@ def make_job(
                 f"--skip {plan['skip']}: {task.name} has no document after so many",
                 hint="skip fewer, or leave the task out",
             )
+    for name, found in prompts.items():
+        for one in found:
+            check_sampling(name, one.sampling)
     refuse_equal_samples([one for found in prompts.values() for one in found], samples)
     return Job(
         config=config,

@@ -306,6 +306,10 @@ def test_a_hub_model_in_the_hub_cache_needs_no_network(tmp_path: Path) -> None:
     (snapshot / "config.json").write_text("{}")
     (repo / "refs").mkdir()
     (repo / "refs" / "main").write_text("c" * 40)
+    described = "assets.describe('hub:some/model')['cached']"
+    known = f"{described}, assets.resolve_config('hub:some/model')"
+    assert run_offline(known, tmp_path).stdout == f"no {snapshot}\n"
+    (snapshot / "model.safetensors").touch()
     calls = "assets.describe('hub:some/model')['cached'], assets.resolve_weights('hub:some/model')"
     assert run_offline(calls, tmp_path).stdout == f"yes {snapshot}\n"
 
@@ -315,6 +319,9 @@ def test_a_hub_model_in_the_hub_cache_needs_no_network(tmp_path: Path) -> None:
 
 def test_a_checkpoint_folder_is_taken_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UsageError, match="has no weights"):
+        assets.resolve_weights(str(tmp_path))
+    (tmp_path / "model.safetensors").touch()
     assert assets.resolve_weights(str(tmp_path)) == str(tmp_path)
 
 
