@@ -75,12 +75,13 @@ function sortBy(table, column, descending) {
 function makeSortable(table) {
   const headers = [...table.tHead.rows[0].cells];
   headers.forEach((header, column) => {
+    if (!header.textContent) return;
     const button = element("button", { type: "button" }, ...header.childNodes);
     header.append(button);
     header.setAttribute("aria-sort", "none");
     button.addEventListener("click", () => {
       const descending = header.getAttribute("aria-sort") === "ascending";
-      for (const other of headers) other.setAttribute("aria-sort", "none");
+      for (const other of headers) if (other.hasAttribute("aria-sort")) other.setAttribute("aria-sort", "none");
       header.setAttribute("aria-sort", descending ? "descending" : "ascending");
       sortBy(table, column, descending);
     });
@@ -115,7 +116,7 @@ function sign(character) {
   if (code < 0x20 && character !== "\n" && character !== "\t") return String.fromCharCode(0x2400 + code);
   if (code === 0x7f) return "\u2421";
   const hidden = (code >= 0x80 && code < 0xa0) || DIRECTION.test(character)
-    || (code >= 0xd800 && code < 0xe000) || code === 0xfeff || (code >= 0x200b && code <= 0x200d)
+    || (code >= 0xd800 && code < 0xe000) || code === 0xfeff || code === 0x200b
     || code === 0x2028 || code === 0x2029 || (code >= 0xe0000 && code < 0xe0080);
   return hidden ? `U+${code.toString(16).toUpperCase().padStart(4, "0")}` : null;
 }

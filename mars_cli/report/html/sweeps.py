@@ -10,6 +10,7 @@ from typing import Any
 from mars_cli.analysis.stored import Stored
 from mars_cli.report.blocks import Block, Heading, Lines, Table
 from mars_cli.report.gathered import Gathered, gather, read
+from mars_cli.report.single import minute
 from mars_cli.report.sweep import LEGEND, confirmation, failures, recommendation, tables
 from mars_cli.runs.layout import SCHEMA
 from mars_cli.runs.reading import Unreadable, find_run, read_json, run_folders
@@ -67,6 +68,8 @@ def read_sweep(folder: Path, unread: Callable[[str], None]) -> StoredSweep:
         raise Unreadable(f"{path}: {reads}")
     try:
         blocks, recommended = _blocks(found), found["recommended"]["setting"]
+        if not isinstance(recommended, str | None):
+            raise TypeError
         identity = str(found["run"]["id"])
         temperatures = {str(group["id"]): group["temperature"] for group in found["groups"]}
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
@@ -93,7 +96,7 @@ def _blocks(sweep: Mapping[str, Any]) -> list[Block]:
     """What report.md says of it: the recommendation first."""
     run = sweep["run"]
     blocks: list[Block] = [
-        Heading(f"Sweep {run['id']} · {run['created']} · {run['status']}"),
+        Heading(f"Sweep {run['id']} · {minute(str(run['created']))} · {run['status']}"),
         Lines((recommendation(sweep), *confirmation(sweep))),
     ]
     for title, header, rows in tables(sweep):

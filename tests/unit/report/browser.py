@@ -14,7 +14,8 @@ from typing import Any
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Chromium reads commands from file 3 and answers on file 4.
 _START = (
-    "import os, sys; a, b = map(int, sys.argv[1:3]); a, b = os.dup(a), os.dup(b); "
+    "import fcntl, os, sys; "
+    "a, b = (fcntl.fcntl(int(one), fcntl.F_DUPFD, 10) for one in sys.argv[1:3]); "
     "os.dup2(a, 3); os.dup2(b, 4); os.execv(sys.argv[3], sys.argv[3:])"
 )
 
@@ -52,8 +53,13 @@ class Browser:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        self._session = ""
+        try:
+            self.call("Browser.close")  # its helpers end with it, and leave the profile alone
+            self._process.wait(10)
+        except (AssertionError, OSError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
         os.close(self._commands)
         os.close(self._answers)
 
