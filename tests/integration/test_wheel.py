@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_an_unpacked_wheel_finds_its_own_configs_and_tasks(tmp_path: Path) -> None:
+def test_an_unpacked_wheel_finds_its_own_configs_and_tasks_and_has_the_pages_parts(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(tmp_path)]
     subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
@@ -37,3 +37,7 @@ def test_an_unpacked_wheel_finds_its_own_configs_and_tasks(tmp_path: Path) -> No
         }
         assert sources
         assert {path for path in sources if not (Path(folder) / path).is_file()} == set()
+    assets = {file.name for file in (ROOT / "mars_cli/report/html").glob("page.*")}
+    assert {"page.html", "page.css", "page.js"} <= assets
+    shipped = tmp_path / "site/mars_cli/report/html"
+    assert {name for name in assets if not (shipped / name).is_file()} == set()

@@ -77,23 +77,23 @@ class Answers:
 
 def add_answers(data: Data, run: Stored) -> list[Answers]:
     """Add the documents of each task of a run; a broken file is shown as far as it can be read."""
-    names = dict.fromkeys([*run.results["tasks"], *(count.task for count in run.counts)])
-    most = max(1, MOST_DOCUMENTS // max(1, len(names)))
-    found = (_add(data, run, name, most) for name in names)
-    return [one for one in found if one is not None]
+    known = dict.fromkeys([*run.results["tasks"], *(count.task for count in run.counts)])
+    tasks = [task for task in known if any(path.is_file() for path in _files(run, task))]
+    return [_add(data, run, task, max(1, MOST_DOCUMENTS // len(tasks))) for task in tasks]
 
 
-def _add(data: Data, run: Stored, task: str, most: int) -> Answers | None:
+def _files(run: Stored, task: str) -> list[Path]:
+    """Where a task's prompts are recorded, then each lane's answers."""
+    lanes = [by_lane(run.folder, "quality", task, lane["id"]) for lane in run.results["lanes"]]
+    return [prompts_path(run.folder, task), *lanes]
+
+
+def _add(data: Data, run: Stored, task: str, most: int) -> Answers:
     notes: list[str] = []
+    prompts, *read = [_by_key(run.folder, path, notes) for path in _files(run, task)]
     ids = [lane["id"] for lane in run.results["lanes"]]
-    prompts = _by_key(run.folder, prompts_path(run.folder, task), notes)
-    read = {
-        lane: _by_key(run.folder, by_lane(run.folder, "quality", task, lane), notes) for lane in ids
-    }
-    lanes = {lane: records for lane, records in read.items() if records}
+    lanes = {lane: records for lane, records in zip(ids, read, strict=True) if records}
     keys = sorted({key for records in (prompts, *lanes.values()) for key in records})
-    if not keys and not notes:
-        return None
     facts = run.results["tasks"].get(task, {})
     metric = str(facts.get("metric") or "")
     documents: list[dict[str, Any]] = []
@@ -101,29 +101,7 @@ def _add(data: Data, run: Stored, task: str, most: int) -> Answers | None:
         if data.room <= 0:
             notes.append(f"the page holds no more than {MOST_CHARACTERS:,} characters of texts")
             break
-        prompt = _text(prompts.get(key, {}), "prompt")
-        base = lanes.get(BASELINE, {}).get(key)
-        documents.append(
-            {
-                **dict(zip(("id", "sample", "turn"), key, strict=True)),
-                "prompt": data.place(prompt) if prompt else None,
-                "cut": _cut(prompt),
-                "answers": [
-                    _answer(records[key], None if lane == BASELINE else base, metric, data)
-                    if key in records
-                    else None
-                    for lane, records in lanes.items()
-                ],
-            }
-        )
-    given = [one for document in documents for one in document["answers"] if one]
-    if any(one["unmarked"] for one in given):
-        notes.append(NO_ENDS)
-    if any(one["cut"] for one in (*given, *documents)):
-        notes.append(f"of longer texts the first {LONGEST_TEXT:,} characters are here")
-    based = BASELINE in lanes
-    if lanes and not based:
-        notes.append(f"no answers of {BASELINE}: where lanes differ from it cannot be told")
+        documents.append(_document(data, key, prompts.get(key, {}), lanes, metric))
     data.tasks.append(
         {
             "lanes": list(lanes),
@@ -132,12 +110,41 @@ def _add(data: Data, run: Stored, task: str, most: int) -> Answers | None:
             "documents": documents,
         }
     )
+    given = [one for document in documents for one in document["answers"] if one]
+    if any(one["unmarked"] for one in given):
+        notes.append(NO_ENDS)
+    if any(one["cut"] for one in (*given, *documents)):
+        notes.append(f"of longer texts the first {LONGEST_TEXT:,} characters are here")
     of = f" of {len(keys):,}" if len(documents) < len(keys) else ""
     summary = f"{task}: {len(documents):,}{of} {'document' if len(keys) == 1 else 'documents'}"
-    if based:
+    if BASELINE in lanes:
         differing = [any(one and one["differs"] for one in d["answers"]) for d in documents]
         summary += f", lanes differ in {sum(differing):,}"
+    elif lanes:
+        notes.append(f"no answers of {BASELINE}: where lanes differ from it cannot be told")
     return Answers(len(data.tasks) - 1, summary, notes)
+
+
+def _document(
+    data: Data,
+    key: Key,
+    prompt: Record,
+    lanes: Mapping[str, Mapping[Key, Record]],
+    metric: str,
+) -> dict[str, Any]:
+    """A prompt and each lane's answer to it, None where there is none."""
+    text, base = _text(prompt, "prompt"), lanes.get(BASELINE, {}).get(key)
+    return {
+        **dict(zip(("id", "sample", "turn"), key, strict=True)),
+        "prompt": data.place(text) if text else None,
+        "cut": _cut(text),
+        "answers": [
+            _answer(records[key], None if lane == BASELINE else base, metric, data)
+            if key in records
+            else None
+            for lane, records in lanes.items()
+        ],
+    }
 
 
 def _answer(record: Record, base: Record | None, metric: str, data: Data) -> dict[str, Any]:
