@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_an_unpacked_wheel_finds_its_own_configs_and_tasks_and_has_the_pages_parts(tmp_path: Path) -> None:
+def test_an_unpacked_wheel_finds_its_own_configs_and_tasks_and_page(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(tmp_path)]
     subprocess.run([*build, str(ROOT)], check=True, capture_output=True)

@@ -78,7 +78,7 @@ class Answers:
 def add_answers(data: Data, run: Stored) -> list[Answers]:
     """Add the documents of each task of a run; a broken file is shown as far as it can be read."""
     known = dict.fromkeys([*run.results["tasks"], *(count.task for count in run.counts)])
-    tasks = [task for task in known if any(path.is_file() for path in _files(run, task))]
+    tasks = [task for task in known if any(map(_exists, _files(run, task)))]
     return [_add(data, run, task, max(1, MOST_DOCUMENTS // len(tasks))) for task in tasks]
 
 
@@ -86,6 +86,13 @@ def _files(run: Stored, task: str) -> list[Path]:
     """Where a task's prompts are recorded, then each lane's answers."""
     lanes = [by_lane(run.folder, "quality", task, lane["id"]) for lane in run.results["lanes"]]
     return [prompts_path(run.folder, task), *lanes]
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a stranger's name that is too long for one
+        return False
 
 
 def _add(data: Data, run: Stored, task: str, most: int) -> Answers:

@@ -25,6 +25,18 @@ TITLES = {
 }
 
 
+# Broken records, or values that no figure is made for: what was drawn before is still shown.
+_NOT_DRAWN = (
+    MarsError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    OSError,
+    RecursionError,
+)
+
+
 def pictures(
     results: Mapping[str, Any], answers: Answers | None = None, recommended: str | None = None
 ) -> str:
@@ -35,8 +47,7 @@ def pictures(
             write_figures(
                 results, Path(folder), answers=answers, recommended=recommended, say=said.append
             )
-        except (MarsError, ValueError, TypeError, LookupError, AttributeError) as error:
-            # Broken records, or values that no figure is made for: what was drawn is still shown.
+        except _NOT_DRAWN as error:
             said.append(f"the other figures: not drawn. {error}")
         drawn = sorted(Path(folder).glob("*.svg"), key=lambda path: path.stat().st_mtime_ns)
         found = [_picture(path) for path in drawn]

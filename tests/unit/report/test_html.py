@@ -561,6 +561,21 @@ def test_no_text_of_a_model_leaves_the_data(tmp_path):
         assert found["texts"][document["answers"][0]["text"]] == piece
 
 
+def test_names_that_no_file_can_have_are_shown_all_the_same(tmp_path, capsys):
+    long = "y" * 300
+    results = made.by_hand(("ar", long, "a\0b"))
+    results["lanes"] = [{"id": lane} for lane in ("ar", long, "a\0b")]
+    results["tasks"][long] = results["tasks"][f"../{long}"] = results["tasks"].pop(made.HARD)
+    made.write(tmp_path / "results.json", checked(results))
+    for folder in ("prompts", f"quality/{made.TASK}"):
+        (tmp_path / "records" / folder).mkdir(parents=True)
+    text = reported([str(tmp_path), "--format", "html"], capsys)
+    assert long in parsed(text).texts["h2"]
+    found = Gathered([load(tmp_path)])
+    drawn = pictures(found.runs[0].results, page._records(found.runs[0]))
+    assert "the other figures: not drawn" in drawn
+
+
 @pytest.fixture
 def hostile_sweep(sweep: Path) -> Path:
     def change(found: Any) -> None:
