@@ -29,7 +29,7 @@ _OWN = ("model", "config", "out", "resume", "dry_run", "min_recovery", "gpus", "
 
 
 @click.command("sweep")
-@click.argument("config", required=False, metavar="[FILE.yaml]")
+@click.argument("config", required=False, metavar="[NAME|FILE.yaml]")
 @shared.model
 @click.option(
     "--theta",
@@ -63,13 +63,14 @@ _OWN = ("model", "config", "out", "resume", "dry_run", "min_recovery", "gpus", "
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Measure a grid of settings, and recommend the fastest that is safe.
 
-    A YAML file (configs/sweeps/) may hold any of these options; the command line overrides it.
+    A YAML file may hold any of these options; the command line overrides it. Those that come with
+    mars (configs/sweeps/) are called by name: paper-theta, paper-k, demo.
     """
     if options["resume"] is not None:
         _resume(options)
         return
     if options["config"] is not None:
-        options |= _from_file(ctx, Path(options["config"]))
+        options |= _from_file(ctx, _file(options["config"]))
     out = _folder(options)
     _run(options, out)
 
@@ -82,8 +83,24 @@ def _resume(options: dict[str, Any]) -> None:
     context = command.make_context("sweep", list(found["plan"]["arguments"]))
     again = {**context.params, **{key: options[key] for key in ("as_json", "gpus", "dry_run")}}
     if again["config"] is not None:
-        again |= _from_file(context, Path(again["config"]))
+        again |= _from_file(context, _file(again["config"]))
     _run(again, folder)
+
+
+def _file(given: str) -> Path:
+    """The file, or the one of that name that comes with mars."""
+    from mars_cli.resources import configs_dir
+
+    known = {path.stem: path for path in sorted((configs_dir() / "sweeps").glob("*.yaml"))}
+    path = Path(given)
+    if given in known and not path.exists():
+        return known[given]
+    if not path.exists() and path.suffix not in (".yaml", ".yml"):
+        raise UsageError(
+            f"{given}: neither a file nor a sweep that comes with mars",
+            hint=f"one of {', '.join(known)}, or a YAML file of options",
+        )
+    return path
 
 
 def _from_file(ctx: click.Context, path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ def parsed(*arguments: str) -> dict[str, Any]:
     context = sweep.command.make_context("sweep", list(arguments))
     options = dict(context.params)
     if options["config"] is not None:
-        options |= sweep._from_file(context, Path(options["config"]))
+        options |= sweep._from_file(context, sweep._file(options["config"]))
     return options
 
 
@@ -97,8 +97,22 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, named: str
 
 @pytest.mark.parametrize("name", ["paper-theta", "paper-k", "demo"])
 def test_the_configured_sweeps_make_groups(name: str) -> None:
-    options = parsed(f"configs/sweeps/{name}.yaml")
+    options = parsed(name)
     assert len(sweep._groups(options)) == {"paper-theta": 2, "paper-k": 4, "demo": 2}[name]
+
+
+def test_a_file_here_comes_before_a_sweep_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("demo").write_text("k: [5]")
+    assert parsed("demo")["k"] == ("5",)
+
+
+def test_a_name_that_is_neither_is_told_what_there_is() -> None:
+    with pytest.raises(UsageError, match="nosuch: neither a file") as caught:
+        parsed("nosuch")
+    assert "demo, paper-k, paper-theta" in (caught.value.hint or "")
 
 
 def test_each_slot_takes_as_many_gpus_as_an_engine_needs() -> None:
