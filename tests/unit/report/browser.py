@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PATIENCE_S = 120
 # Chromium reads commands from file 3 and answers on file 4.
 _START = (
     "import fcntl, os, sys; "
@@ -131,6 +133,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._left:
+            assert select.select([self._answers], [], [], PATIENCE_S)[0], "the browser is silent"
             piece = os.read(self._answers, 1 << 16)
             assert piece, "the browser is gone"
             self._left += piece
