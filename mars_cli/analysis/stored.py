@@ -18,7 +18,7 @@ from mars_cli.analysis.figures import SCHEMA
 from mars_cli.errors import MarsError
 from mars_cli.runs.files import read_records
 from mars_cli.runs.layout import RESULTS, by_lane, by_task, prompts_path
-from mars_cli.runs.reading import Unreadable, inside, manifest_of, read_json
+from mars_cli.runs.reading import Unreadable, inside, is_trace, manifest_of, read_json
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ def load(folder: Path, *, records: bool = True) -> Stored:
         Unreadable: no run is there, or none that this version reads.
     """
     manifest = manifest_of(folder)
+    if is_trace(manifest):
+        raise Unreadable(f"{folder}: a trace; see its trace.json and figures/")
     results = _read_results(folder)
     status = manifest.get("status")
     if results is not None and status in (None, results["run"]["status"]):

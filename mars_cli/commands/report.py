@@ -131,14 +131,13 @@ def _draw(found: Gathered, folder: Path) -> None:
 
 
 def _list(options: dict[str, Any], form: str, out: Path | None, unread: list[str]) -> bool:
-    from mars_cli.report.gathered import read
     from mars_cli.report.listing import as_rows, entries, listing
     from mars_cli.runs.reading import run_folders
 
     root = Path(options["runs"])
     if not root.is_dir():
         raise UsageError(f"--runs {root}: no such folder", hint="`mars eval` makes outputs/")
-    found = entries(read(run_folders(root), _told(unread), records=False))
+    found = entries(run_folders(root), _told(unread))
     if unread and not found:
         sys.exit(NONE_READ)
     if form == "json":

@@ -6,6 +6,7 @@ from pathlib import Path
 
 SCHEMA = 1  # of the manifest
 MANIFEST, RESULTS, DOCUMENTS = "manifest.json", "results.json", "documents.json"
+SWEEP = "sweep.json"
 TRACE = "trace"  # kind of records, and what a traced run's plan calls itself
 
 

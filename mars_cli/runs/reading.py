@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mars_cli.errors import MarsError, UsageError
-from mars_cli.runs.layout import MANIFEST, RESULTS, SCHEMA
+from mars_cli.runs.layout import MANIFEST, RESULTS, SCHEMA, TRACE
 
 LATEST = "latest"
 DEEPEST = 40  # levels of nesting; ours has 8
@@ -85,6 +85,11 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def is_trace(manifest: Mapping[str, Any]) -> bool:
+    """Whether the run is a trace, whose answers nobody scored or timed."""
+    return (manifest.get("plan") or {}).get("command") == TRACE
+
+
 def read_json(path: Path) -> Any:
     """The JSON in a file, None where there is none; numbers are finite, nesting is bounded.
 
@@ -141,6 +146,8 @@ def _known(root: Path) -> Iterator[tuple[Path, str, str]]:
     for folder in run_folders(root):
         try:
             facts: Mapping[str, Any] = manifest_of(folder)
+            if is_trace(facts):
+                continue
             if not facts:
                 found = read_json(folder / RESULTS)
                 facts = found["run"]

@@ -129,6 +129,38 @@ def test_a_list_skips_them_all_a_line_each(outputs, capsys):
     assert out.startswith("2 runs in outputs")
 
 
+def test_sweeps_and_traces_are_in_the_list_and_no_run_to_report(outputs, capsys):
+    sweep = {
+        "schema": 1,
+        "run": {"id": "s", "created": "2026-12-01T00:00:00+00:00", "status": "complete"},
+        "plan": {"model": "qwen3-8b"},
+        "cells": [{"lane": "mars-eagle3-k7-t0.9", "task": "mars_gsm8k"}],
+        "settings": [{"id": "mars-eagle3-k7-t0.9", "speedup": 3.1, "recovery": 99.5}],
+        "recommended": {"setting": "mars-eagle3-k7-t0.9"},
+    }
+    breaks(outputs / "swept", {"sweep.json": json.dumps(sweep)})
+    made.make(outputs / "traced", created="2026-12-02T00:00:00+00:00")
+    made.edit(
+        outputs / "traced" / "manifest.json", lambda found: found["plan"].update(command="trace")
+    )
+    code, out, err = report(capsys, "--list", "--format", "json")
+    assert (code, err) == (0, "")
+    first, second, *runs = json.loads(out)["runs"]
+    assert (first["kind"], first["run"]) == ("trace", "traced")
+    assert (second["kind"], second["lane"], second["speedup"]) == (
+        "sweep",
+        "mars-eagle3-k7-t0.9",
+        3.1,
+    )
+    assert {one["kind"] for one in runs} == {"eval"}
+    assert report(capsys, "latest")[1].startswith(NEW)
+    code, _, err = report(capsys, "traced")
+    assert (code, err) == (2, "skipped: outputs/traced: a trace; see its trace.json and figures/\n")
+    breaks(outputs / "odd", {"sweep.json": json.dumps({**sweep, "settings": 3})})
+    code, out, err = report(capsys, "--list")
+    assert (code, len(err.splitlines())) == (3, 1)
+
+
 def test_a_file_or_a_pipe_in_place_of_a_manifest_does_not_stop_it(outputs, capsys):
     import os
 

@@ -23,7 +23,7 @@ from mars_cli.analysis.figures import FIGURES, Unit
 from mars_cli.analysis.stored import Count, Stored
 from mars_cli.report.gathered import Gathered
 from mars_cli.report.latex import latex
-from mars_cli.report.listing import as_rows, entries, listing
+from mars_cli.report.listing import as_rows, listing, run_entry
 from mars_cli.report.markdown import blocks_markdown
 from mars_cli.report.render import as_text, dumped, on_terminal
 from mars_cli.report.terminal import terminal
@@ -219,7 +219,7 @@ def test_json_is_ascii_and_gives_back_what_was_there(found):
 @many
 @given(st.integers(1, 3).flatmap(gathered), st.sampled_from([40, 80, 100, 140]))
 def test_the_list_is_as_safe(found, width):
-    rows = entries(found.runs)
+    rows = [run_entry(run) for run in found.runs]
     blocks = listing(rows, Path("outputs"))
     console = Console(width=width, file=io.StringIO(), color_system=None, legacy_windows=False)
     console.print(terminal(blocks, width))
@@ -228,7 +228,7 @@ def test_the_list_is_as_safe(found, width):
     assert max(map(cell_len, text.split("\n"))) <= width
     sound_latex(latex(blocks))
     tokens = MarkdownIt("commonmark").enable("table").parse(blocks_markdown(blocks))
-    assert tables(tokens) == [{6}]
+    assert tables(tokens) == [{7}]
     assert as_csv(as_rows(rows), list(as_rows(rows)[0])).count("\r\n") == len(rows) + 1
     assert len(json.loads(dumped(as_rows(rows)))) == len(rows)
 

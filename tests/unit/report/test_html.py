@@ -28,7 +28,7 @@ from mars_cli.report.html import answers, page, sweeps
 from mars_cli.report.html.answers import DIFFERS, RELAXED, Data, add_answers, spans_of
 from mars_cli.report.html.pictures import pictures
 from mars_cli.report.html.tables import sort_key
-from mars_cli.report.listing import entries, listing
+from mars_cli.report.listing import listing, run_entry
 from tests.unit.analysis.built import LANES, MARS, STRICT
 from tests.unit.report import made
 from tests.unit.report.test_golden import same
@@ -541,7 +541,7 @@ def test_no_name_or_note_becomes_markup(found):
 @many
 @given(reports)
 def test_nor_in_the_list(found):
-    parsed(page.blocks_page(listing(entries(found.runs), Path("outputs"))))
+    parsed(page.blocks_page(listing([*map(run_entry, found.runs)], Path("outputs"))))
 
 
 def test_no_text_of_a_model_leaves_the_data(tmp_path):
