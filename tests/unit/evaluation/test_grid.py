@@ -52,6 +52,13 @@ def test_thetas_share_a_group_and_each_k_and_temperature_has_its_own() -> None:
     assert all(g.rules == ("--theta", "0.9", "--theta", "0.95") for g in found)
 
 
+def test_a_group_is_called_after_its_draft_and_gets_it_as_it_was_given() -> None:
+    given = ["ngram", "eagle3:org/head", "mine=eagle3:/a/path"]
+    found = groups(drafts=given, ks=[3], temperatures=[None], rules=[], common=[])
+    assert [group.id for group in found] == ["ngram-k3", "eagle3-k3", "mine-k3"]
+    assert [group.arguments[:2] for group in found] == [("--draft", one) for one in given]
+
+
 def test_the_models_own_settings_need_no_option() -> None:
     (one,) = groups(drafts=[None], ks=[None], temperatures=[None], rules=[], common=[])
     assert (one.id, one.arguments, one.rules) == ("all", (), ())
