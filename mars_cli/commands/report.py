@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from mars_cli.report.gathered import Gathered
-    from mars_cli.report.html.sweeps import StoredSweep
+    from mars_cli.report.sweeps import StoredSweep
 
 GATE_FAILED, NONE_READ, SOME_UNREAD = 1, 2, 3
 FORMATS = ("table", "md", "csv", "latex", "json", "html")
@@ -60,9 +60,10 @@ WIDEST, UNKNOWN_WIDTH = 140, 100
 def command(**options: Any) -> None:
     """Show one run in full, or several side by side with paired tests.
 
-    A RUN is a folder, the beginning of a name in --runs, or `latest`. It may come from another
-    machine; nothing is written into it. Several are held against the first, or against --base,
-    where documents and prompts are the same; what makes them less than comparable is said first.
+    A RUN is a folder, the beginning of a name in --runs, or `latest`; it may be that of a sweep, and
+    come from another machine. Nothing is written into it. Several runs are held against the first,
+    or against --base, where documents and prompts are the same; what makes them less than
+    comparable is said first.
 
     Exit codes: 0 done; 1 a --fail-if came true; 2 wrong use, or no run could be read; 3 some could
     not be read (each has a line on stderr, the rest is reported).
@@ -79,35 +80,29 @@ def command(**options: Any) -> None:
 
 def _report(options: dict[str, Any], form: str, out: Path | None, unread: list[str]) -> bool:
     """Print the report; returns whether a condition came true."""
-    from mars_cli.report.gathered import gather
     from mars_cli.report.render import as_text, on_terminal
+    from mars_cli.report.sweeps import gather_all
 
     if not options["names"]:
         raise UsageError(
             "no run is named", hint="`mars report latest`, or `mars report --list` for all"
         )
     asked = options["names"], options["base"], Path(options["runs"]), _told(unread)
-    sweeps: list[StoredSweep] = []
-    if form == "html":
-        from mars_cli.report.html.sweeps import gather_all
-
-        found, sweeps = gather_all(*asked)
-        _check_sweeps(options, sweeps)
-    else:
-        found = gather(*asked)
+    found, sweeps = gather_all(*asked)
+    _check_sweeps(options, sweeps)
     if not (found.runs or sweeps):
         sys.exit(NONE_READ)
     if options["figures"] is not None:
         _draw(found, Path(options["figures"]))
     gate = _gate(options, found)
     if form == "table":
-        _show(on_terminal(found, _width()), out)
+        _show(on_terminal(found, _width(), sweeps), out)
     elif form == "html":
         from mars_cli.report.html.page import report_page
 
         _print(report_page(found, sweeps, unread), out)
     else:
-        _print(as_text(found, form, gate), out)
+        _print(as_text(found, form, gate, sweeps), out)
     for sentence in gate["failed"] if gate else ():
         _say(f"failed: {sentence}")
     return bool(gate and gate["failed"])

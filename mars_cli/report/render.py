@@ -13,12 +13,24 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from mars_cli.report.blocks import Block
+    from mars_cli.report.sweeps import StoredSweep
 
 SCHEMA = 1
 
 
-def on_terminal(found: Gathered, width: int) -> RenderableType:
-    """The report as a table of `width` columns."""
+def on_terminal(found: Gathered, width: int, sweeps: Sequence[StoredSweep] = ()) -> RenderableType:
+    """The report as tables of `width` columns."""
+    from rich.console import Group
+
+    from mars_cli.report.terminal import terminal
+
+    parts = [_runs_on_terminal(found, width)] if found.runs else []
+    for sweep in sweeps:
+        parts += ["", terminal(sweep.blocks, width)] if parts else [terminal(sweep.blocks, width)]
+    return Group(*parts)
+
+
+def _runs_on_terminal(found: Gathered, width: int) -> RenderableType:
     from rich.console import Group
 
     from mars_cli.report.single import details, opening
@@ -39,29 +51,51 @@ def on_terminal(found: Gathered, width: int) -> RenderableType:
     )
 
 
-def as_text(found: Gathered, form: str, gate: dict[str, Any] | None) -> str:
-    """The report as Markdown, LaTeX, CSV or JSON; `gate` is what JSON says of conditions."""
+def as_text(
+    found: Gathered,
+    form: str,
+    gate: dict[str, Any] | None,
+    sweeps: Sequence[StoredSweep] = (),
+) -> str:
+    """The report as Markdown, LaTeX, CSV or JSON; `gate` is what JSON says of conditions.
+
+    In CSV a sweep is the runs of its groups.
+    """
     if form == "json":
-        return _json(found, gate)
+        return _json(found, sweeps, gate)
     if form == "csv":
         from mars_cli.report.tidy import as_csv, rows
 
-        return as_csv(rows(found.runs, found.pairs))
+        runs = [*found.runs, *(run for sweep in sweeps for run in sweep.groups)]
+        return as_csv(rows(runs, found.pairs))
+    swept = [block for sweep in sweeps for block in sweep.blocks]
     if form == "latex":
         from mars_cli.report.latex import latex
-        from mars_cli.report.single import opening, tables
 
-        if len(found.runs) > 1:
-            return latex(_several(found))
-        (run,) = found.runs
-        return latex([*opening(run), *tables(run)])
+        return latex([*_in_latex(found), *swept])
+    from mars_cli.report.markdown import blocks_markdown
+
+    texts = [*_in_markdown(found), *([blocks_markdown(swept)] if swept else [])]
+    return "\n".join(texts)
+
+
+def _in_latex(found: Gathered) -> list[Block]:
+    from mars_cli.report.single import opening, tables
+
+    if len(found.runs) > 1:
+        return _several(found)
+    return [block for run in found.runs for block in (*opening(run), *tables(run))]
+
+
+def _in_markdown(found: Gathered) -> list[str]:
     from mars_cli.report.markdown import blocks_markdown, markdown
     from mars_cli.report.single import opening
 
     if len(found.runs) > 1:
-        return blocks_markdown(_several(found))
-    (run,) = found.runs
-    return markdown(run.results) if not run.counts else blocks_markdown(opening(run))
+        return [blocks_markdown(_several(found))]
+    return [
+        blocks_markdown(opening(run)) if run.counts else markdown(run.results) for run in found.runs
+    ]
 
 
 def _several(found: Gathered) -> list[Block]:
@@ -70,7 +104,7 @@ def _several(found: Gathered) -> list[Block]:
     return list(several(found.runs, found.differences, found.pairs, found.base))
 
 
-def _json(found: Gathered, gate: dict[str, Any] | None) -> str:
+def _json(found: Gathered, sweeps: Sequence[StoredSweep], gate: dict[str, Any] | None) -> str:
     """All results as they are; values of differences in the runs' order."""
     report = {
         "schema": SCHEMA,
@@ -87,6 +121,7 @@ def _json(found: Gathered, gate: dict[str, Any] | None) -> str:
             }
             for pair in found.pairs
         ],
+        "sweeps": [sweep.found for sweep in sweeps],
         "gate": gate,
     }
     return dumped(report)

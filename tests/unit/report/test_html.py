@@ -21,10 +21,10 @@ from mars_cli.analysis.stored import Stored, load
 from mars_cli.analysis.sweep import build_sweep
 from mars_cli.cli import main
 from mars_cli.errors import MarsError
-from mars_cli.report import numbers
+from mars_cli.report import numbers, sweeps
 from mars_cli.report.blocks import Lines
 from mars_cli.report.gathered import Gathered
-from mars_cli.report.html import answers, page, sweeps
+from mars_cli.report.html import answers, page
 from mars_cli.report.html.answers import DIFFERS, RELAXED, Data, add_answers, spans_of
 from mars_cli.report.html.pictures import pictures
 from mars_cli.report.html.tables import sort_key
@@ -632,3 +632,20 @@ def test_figures_are_images_in_the_page_and_broken_records_cost_their_own_only()
         assert "<svg" in svg
         assert not re.search(r"<script|<image|<foreignObject|href=\"(?!#)", svg)
     assert "the other figures: not drawn. records.jsonl, line 2" in "".join(found.texts["li"])
+
+
+@pytest.mark.parametrize("form", ["table", "md", "latex", "csv", "json"])
+def test_a_sweep_is_reported_in_every_format(sweep, outputs, capsys, form):
+    alone = reported([str(sweep), "--format", form], capsys)
+    beside = reported([RUN, str(sweep), "--format", form], capsys)
+    if form == "json":
+        found = json.loads(alone)
+        assert (found["runs"], len(found["sweeps"])) == ([], 1)
+        assert found["sweeps"][0]["recommended"]["min_recovery"] == 98.0
+        assert len(json.loads(beside)["runs"]) == 1
+    elif form == "csv":
+        assert "ngram-k7" in alone
+        assert len(beside.splitlines()) > len(alone.splitlines()) > 1
+    else:
+        assert "recommended: none" in alone
+        assert alone.strip().splitlines()[-1] in beside

@@ -12,10 +12,8 @@ from mars_cli.report.blocks import Block, Heading, Lines, Table
 from mars_cli.report.gathered import Gathered, gather, read
 from mars_cli.report.single import minute
 from mars_cli.report.sweep import LEGEND, confirmation, failures, recommendation, tables
-from mars_cli.runs.layout import SCHEMA
+from mars_cli.runs.layout import SCHEMA, SWEEP
 from mars_cli.runs.reading import Unreadable, find_run, read_json, run_folders
-
-SWEEP = "sweep.json"
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,7 @@ class StoredSweep:
     """
 
     id: str
+    found: Mapping[str, Any]  # sweep.json
     blocks: list[Block]
     recommended: str | None
     groups: list[Stored]
@@ -89,7 +88,7 @@ def read_sweep(folder: Path, unread: Callable[[str], None]) -> StoredSweep:
         joined = merged(measured)
     again = [folder / "confirm"] if (folder / "confirm").is_dir() else []
     every = [*groups, *read(again, unread)]
-    return StoredSweep(identity, blocks, recommended, every, joined)
+    return StoredSweep(identity, found, blocks, recommended, every, joined)
 
 
 def _blocks(sweep: Mapping[str, Any]) -> list[Block]:
