@@ -60,8 +60,8 @@ WIDEST, UNKNOWN_WIDTH = 140, 100
 def command(**options: Any) -> None:
     """Show one run in full, or several side by side with paired tests.
 
-    A RUN is a folder, the beginning of a name in --runs, or `latest`; it may be that of a sweep, and
-    come from another machine. Nothing is written into it. Several runs are held against the first,
+    A RUN is a folder, the beginning of a name in --runs, or `latest`; it may be a sweep's,
+    and come from another machine. Nothing is written into it. Several runs are held against the first,
     or against --base, where documents and prompts are the same; what makes them less than
     comparable is said first.
 
