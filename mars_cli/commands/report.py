@@ -60,10 +60,10 @@ WIDEST, UNKNOWN_WIDTH = 140, 100
 def command(**options: Any) -> None:
     """Show one run in full, or several side by side with paired tests.
 
-    A RUN is a folder, the beginning of a name in --runs, or `latest`; it may be a sweep's,
-    and come from another machine. Nothing is written into it. Several runs are held against the first,
-    or against --base, where documents and prompts are the same; what makes them less than
-    comparable is said first.
+    A RUN is a folder, the beginning of a name in --runs, or `latest`; it may be a sweep's, and come
+    from another machine. Nothing is written into it. Several runs are held against the first, or
+    against --base, where documents and prompts are the same; what makes them less than comparable
+    is said first.
 
     Exit codes: 0 done; 1 a --fail-if came true; 2 wrong use, or no run could be read; 3 some could
     not be read (each has a line on stderr, the rest is reported).
