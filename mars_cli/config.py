@@ -78,7 +78,7 @@ class ModelConfig(Strict):
     def _splits_are_whole(cls, engine: dict[str, Any]) -> dict[str, Any]:
         for name in SPLITS:
             value = engine.get(name, 1)
-            if not isinstance(value, int) or value < 1:
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}: expected a whole number above 0, found {value!r}")
         return engine
 

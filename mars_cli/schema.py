@@ -21,8 +21,8 @@ _SAID_OTHERWISE = {
     "tensor_parallel_size": "written engine: {tensor_parallel_size: N}; of a draft, "
     "draft_tensor_parallel_size",
     "gpu_memory_utilization": "written engine: {gpu_memory_utilization: X}",
-    "synthetic_acceptance_length": "no verification of the target's",
-    "synthetic_acceptance_rates": "no verification of the target's",
+    "synthetic_acceptance_length": "acceptance that does not ask the target is not measured here",
+    "synthetic_acceptance_rates": "acceptance that does not ask the target is not measured here",
 }
 # What a value is to look like, where a regular expression or a union would say it badly.
 _SHAPES = {

@@ -99,8 +99,8 @@ def _read(folder: Path) -> Config:
     path = folder / "config.json"
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
-        inner = next((raw[key] for key in _INNER if isinstance(raw.get(key), dict)), {})
-        return {**raw, **inner}
+        inner = [raw[key] for key in _INNER if isinstance(raw.get(key), dict)]
+        return {**raw, **inner[0]} if inner else dict(raw)
     except (OSError, ValueError, AttributeError) as error:
         raise UsageError(
             f"{path}: cannot be read as a configuration ({error})",
