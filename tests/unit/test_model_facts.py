@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mars_cli.config import configured_models, load_model
+from mars_cli.engine.draft_checks import problems
 from tests import standins
 
 # Of these the sizes could not be looked up: one states its file's size, the other nothing.
@@ -26,6 +29,23 @@ def test_parameters_follow_from_the_architecture(name: str) -> None:
             own = standins.CHECKPOINTS[reference.removeprefix("hub:")]
             said = getattr(draft, "parameters", None)
             assert said == pytest.approx(standins.head_parameters(own) / 1e9, abs=0.006), reference
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_draft_that_ships_is_refused(name: str, tmp_path: Path) -> None:
+    config = load_model(name)
+    target = standins.save(config.weights, tmp_path)
+    for draft in config.drafts:
+        options = config.draft(draft).options
+        own = standins.save(options["model"], tmp_path) if "model" in options else None
+        assert list(problems(options, config.k_of(draft), target, own, config.engine)) == []
+
+
+def test_a_head_of_another_model_is_refused(tmp_path: Path) -> None:
+    target = standins.save("hub:Qwen/Qwen3-4B", tmp_path)
+    own = standins.save("hub:AngelSlim/Qwen3-8B_eagle3", tmp_path)
+    (wrong,) = problems({"method": "eagle3", "model": "x"}, 7, target, own, {})
+    assert wrong == "it reads hidden states of 4096 values, and the target's have 2560"
 
 
 def test_the_context_is_within_what_the_checkpoint_was_made_for() -> None:
