@@ -94,7 +94,8 @@ def _sweep(folder: Path) -> Entry:
     found = read_json(folder / SWEEP)
     try:
         chosen = found["recommended"]["setting"]
-        figures = next((one for one in found["settings"] if one["id"] == chosen), {})
+        settings = [one for one in found["settings"] if one["id"] == chosen]
+        figures = settings[0] if settings else {}
         return Entry(
             kind="sweep",
             run=folder.resolve().name,
