@@ -63,11 +63,12 @@ def _trace(options: dict[str, Any], out: Path, progress: Progress) -> dict[str, 
     shared.quiet()
     options["rules"] = shared.rules_of(options["theta"], options["rule"])
     from mars_cli.evaluation.plan import prepare
-    from mars_cli.evaluation.trace import only_drafted, run_trace
+    from mars_cli.evaluation.trace import run_trace
     from mars_cli.runs.layout import TRACE
     from mars_cli.runs.run import Run
 
     nothing_else = {
+        "drafted_only": True,  # `ar` verifies nothing
         "speed_prompts": 0,
         "repeats": None,
         "concurrency": None,
@@ -79,7 +80,7 @@ def _trace(options: dict[str, Any], out: Path, progress: Progress) -> dict[str, 
     }
     job, plan, facts = prepare({**options, **nothing_else}, out, progress, command=TRACE)
     with Run(out, plan, facts) as run:
-        return run_trace(only_drafted(job), run, progress)
+        return run_trace(job, run, progress)
 
 
 def _folder(options: dict[str, Any]) -> Path:

@@ -133,7 +133,9 @@ def make_plan(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:
 def _lanes(options: dict[str, Any], config: ModelConfig) -> list[Lane]:
     settings = options["rules"], options["temperature"], options["seed"]
     lanes = [plan_lanes(config.draft(n), config.k_of(n), *settings) for n in config.drafts]
-    return list(dict.fromkeys(lane for several in lanes for lane in several))  # one `ar` for all
+    once = dict.fromkeys(lane for several in lanes for lane in several)  # one `ar` for all
+    drafted_only = options.get("drafted_only", False)
+    return [lane for lane in once if lane.draft is not None or not drafted_only]
 
 
 def _engine_args(options: dict[str, Any], config: ModelConfig) -> dict[str, Any]:

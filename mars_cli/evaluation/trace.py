@@ -13,7 +13,6 @@ part that no answer names is of a killed session, and is removed.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -62,13 +61,6 @@ def parts_of(folder: Path, task: str, lane: str) -> Path:
     return by_lane(folder, "trace", task, lane).with_suffix("")
 
 
-def only_drafted(job: Job) -> Job:
-    """The job without `ar`, which verifies nothing."""
-    lanes = [lane for lane in job.lanes if lane.draft is not None]
-    specs = {lane.engine_id: job.specs[lane.engine_id] for lane in lanes}
-    return dataclasses.replace(job, lanes=lanes, specs=specs)
-
-
 def run_trace(
     job: Job,
     run: Run,
@@ -83,13 +75,11 @@ def run_trace(
     for name, spec in job.specs.items():
         lanes = [lane for lane in job.lanes if lane.engine_id == name]
         engine = make_engine(spec, run.folder / "logs" / f"engine-{name}.log")
-        with progress.phase("loading an engine", 1) as step, engine:
-            step(1)
-            facts = {key: value for key, value in engine.facts.items() if key != "pid"}
-            described = [{**lane.describe(), "engine": facts} for lane in lanes]
-            others = [one for one in run.manifest["lanes"] if one["id"] not in {*map(_id, lanes)}]
-            run.manifest["lanes"] = [*others, *described]
-            run.save()
+        try:
+            with progress.phase("loading an engine", 1) as step:
+                engine.start().ready()
+                step(1)
+            _record_lanes(run, lanes, engine)
             engine.trace(True)
             for task, prompts in job.prompts.items():
                 record_prompts(run, task, prompts)
@@ -104,13 +94,20 @@ def run_trace(
                         concurrency=job.max_num_seqs,
                         progress=progress,
                     )
+        finally:
+            engine.stop()
     run.manifest["status"] = "complete"
     run.save()
     return write_trace(run.folder, run.manifest, job.prompts)
 
 
-def _id(lane: Lane) -> str:
-    return lane.id
+def _record_lanes(run: Run, lanes: list[Lane], engine: Engine) -> None:
+    facts = {key: value for key, value in engine.facts.items() if key != "pid"}
+    described = [{**lane.describe(), "engine": facts} for lane in lanes]
+    ours = {lane.id for lane in lanes}
+    others = [one for one in run.manifest["lanes"] if one["id"] not in ours]
+    run.manifest["lanes"] = [*others, *described]
+    run.save()
 
 
 def trace_lane(

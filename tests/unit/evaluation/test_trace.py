@@ -14,7 +14,6 @@ from mars_cli.errors import EngineError
 from mars_cli.evaluation.job import Job
 from mars_cli.evaluation.trace import (
     COLUMNS,
-    only_drafted,
     parts_of,
     run_trace,
     trace_lane,
@@ -38,12 +37,8 @@ class Tracing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def __enter__(self) -> Tracing:
-        self._engine.ready()
+    def start(self) -> Tracing:
         return self
-
-    def __exit__(self, *exception: object) -> None:
-        pass
 
     def trace(self, on: bool) -> None:
         self.on = on
@@ -123,11 +118,13 @@ def test_what_an_engine_left_behind_when_it_died_is_not_lost_and_not_doubled(
     assert sorted(one["doc_id"] for one in answers) == list(range(6))
 
 
-def test_a_trace_has_the_drafted_lanes_only_and_sums_up_what_is_recorded(
+def test_a_trace_sums_up_what_is_recorded_of_every_lane(
     job: Job, engine: Any, tmp_path: Path
 ) -> None:
+    lanes, specs = job.lanes[1:], {"ngram-k7": job.specs["ngram-k7"]}
+    job = dataclasses.replace(job, lanes=lanes, specs=specs)
     with Run(tmp_path / "run", PLAN, {}) as run:
-        found = run_trace(only_drafted(job), run, Silent(), lambda spec, log: engine())
+        found = run_trace(job, run, Silent(), lambda spec, log: engine())
         assert write_trace(run.folder, run.manifest, job.prompts) == found
     lanes = found["tasks"]["echo"]["lanes"]
     assert list(lanes) == [STRICT, "mars-ngram-k7-t0.9"]
