@@ -25,8 +25,9 @@ $(STAMP): requirements/cpu.lock pyproject.toml scripts/install.py
 demo: venv ## install if needed, then evaluate the embedded model on a few documents
 	$(BIN)/mars eval
 
-test: venv ## run every test, two files at a time: unit, integration, e2e
-	$(BIN)/pytest -n 2 --dist loadfile
+# Two files at a time, those that start engines first: what is short fills up the end.
+test: venv ## run every test: unit, integration, e2e
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/e2e tests/integration tests/unit
 
 check: venv ## lint, formatting, types
 	$(BIN)/ruff check

@@ -61,7 +61,7 @@ def stop_when(
     with log.open("ab") as file:
         process = subprocess.Popen(arguments, stdout=file, stderr=file)
     try:
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 500
         while not ready():
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
@@ -149,7 +149,7 @@ def test_an_engine_that_is_killed_costs_one_cell_and_running_again_mends_it(
     with log.open("ab") as file:
         process = subprocess.Popen(arguments, stdout=file, stderr=file)
     try:
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 500
         while not strict.exists():
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()

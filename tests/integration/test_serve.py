@@ -60,7 +60,7 @@ def server(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def wait_until_healthy(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 500
     while time.monotonic() < deadline:
         assert process.poll() is None, log.read_text()[-3000:]
         try:
