@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests import tiny
-
-if (workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT")) is not None:
-    # Engines of several workers share the cores, instead of all spinning on all of them.
-    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // int(workers)))
 
 
 @pytest.fixture(scope="session")

@@ -68,9 +68,7 @@ def test_positions_are_what_a_plain_model_says(lab: Any, rule: RuleSpec) -> None
             assert all(p.accepted for p in step[:-1])
 
 
-def test_the_command_traces_resumes_and_keeps_every_position(
-    tiny_checkpoint: Path, tmp_path: Path
-) -> None:
+def test_the_command_traces_and_keeps_every_position(tiny_checkpoint: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     options = (
         "--tasks mars_products --limit 4 --max-tokens 48 --rule topk:k=40 --k 3 --dtype float32 "
@@ -99,12 +97,3 @@ def test_the_command_traces_resumes_and_keeps_every_position(
             assert row["relaxed"] == (lane.startswith("topk") and 1 < row["rank"] <= 40)
     for name in ("decoupling", "margins"):
         assert (out / f"figures/{name}.png").stat().st_size > 5_000
-
-    last = out / "records/trace/mars_products/topk-ngram-k3-k=40.jsonl"
-    before = last.read_text()
-    last.unlink()  # as if it had been killed between the part and the answers that name it
-    again = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert again.returncode == 0, again.stderr
-    untimed = [{**json.loads(line), "session": 2} for line in before.splitlines()]
-    assert [json.loads(line) for line in last.read_text().splitlines()] == untimed
-    assert json.loads((out / "trace.json").read_text())["tasks"] == found["tasks"]
