@@ -21,7 +21,7 @@ LIMIT, SPEED_PROMPTS, REPEATS = 5, 3, 2
 LANES = 3
 
 
-def command(checkpoint: Path, out: Path, *more: str) -> list[str]:
+def command(checkpoint: Path, out: Path) -> list[str]:
     options = (
         f"--tasks mars_products --limit {LIMIT} --max-tokens 400 --speed-prompts {SPEED_PROMPTS} "
         f"--repeats {REPEATS} --rule topk:k=3,protect-stop --k 3 --dtype float32 --max-num-seqs 2 "
@@ -29,7 +29,7 @@ def command(checkpoint: Path, out: Path, *more: str) -> list[str]:
     )
     return [
         *(sys.executable, "-m", "mars_cli", "eval", "--model", str(checkpoint)),
-        *(*options.split(), *more, "--out", str(out)),
+        *(*options.split(), "--out", str(out)),
     ]
 
 
@@ -137,46 +137,3 @@ def test_stopped_run_loses_and_repeats_nothing_and_leaves_no_engine(
     assert started == len(made) + in_flight
     results = json.loads((out / "results.json").read_text())
     assert results["run"]["status"] == "complete"
-
-
-def test_an_engine_that_is_killed_costs_one_cell_and_running_again_mends_it(
-    tiny_checkpoint: Path, tmp_path: Path
-) -> None:
-    out, log = tmp_path / "run", tmp_path / "log"
-    arguments = command(tiny_checkpoint, out, "--no-fidelity", "--speed-prompts", "1")
-    strict = out / "records/quality/mars_products/strict-ngram-k3.jsonl"
-
-    with log.open("ab") as file:
-        process = subprocess.Popen(arguments, stdout=file, stderr=file)
-    try:
-        deadline = time.monotonic() + 500
-        while not strict.exists():
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.02)
-        (engine,) = (
-            one
-            for one in engines_of(psutil.Process(process.pid))
-            if any(opened.path.endswith("engine-ngram-k3.log") for opened in one.open_files())
-        )
-        engine.kill()
-        assert process.wait(300) == 3
-    finally:
-        process.kill()
-        process.wait()
-    manifest = json.loads((out / "manifest.json").read_text())
-    (failure,) = manifest["failures"]
-    assert (failure["phase"], failure["lanes"]) == ("quality", ["strict-ngram-k3"])
-    assert "killed by signal 9" in failure["reason"]
-    lanes = json.loads((out / "results.json").read_text())["tasks"]["mars_products"]["lanes"]
-    ar, _, relaxed = lanes.values()
-    assert ar["score"] is not None
-    assert relaxed["score"] is not None
-    assert relaxed["speedup"] > 0
-
-    finished = subprocess.run(arguments, capture_output=True, text=True, timeout=600, check=False)
-    assert finished.returncode == 0, finished.stderr
-    assert json.loads((out / "manifest.json").read_text())["failures"] == []
-    keys = [row["key"] for row in rows(out)]
-    assert len(keys) == len(set(keys))
-    assert len(strict.read_text().splitlines()) == LIMIT
