@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mars_cli.commands import options as shared
-from mars_cli.commands.evaluation import evaluation_options, finite
+from mars_cli.commands.evaluation import evaluation_options, temperature
 
 if TYPE_CHECKING:
     from mars_cli.evaluation.progress import Progress
@@ -22,26 +22,11 @@ INTERRUPTED = 130
 
 @click.command("eval")
 @shared.model
-@click.option(
-    "--theta",
-    type=float,
-    multiple=True,
-    help="A MARS lane with this theta; repeat for several.  [default: 0.9, unless --rule is given]",
-)
-@click.option(
-    "--rule",
-    multiple=True,
-    metavar="NAME:KEY=VALUE,..",
-    help="A lane with this rule: mars, prob-ratio, typical, topk-delta, topk; repeat for several.",
-)
+@shared.theta
+@shared.rule
 @shared.k
 @shared.draft
-@click.option(
-    "--temperature",
-    type=click.FloatRange(min=0),
-    callback=finite,
-    help="Overrides the tasks' own temperature.",
-)
+@temperature
 @evaluation_options
 @click.option("--out", metavar="DIR", help="Run directory; the same again resumes it.")
 @click.option(

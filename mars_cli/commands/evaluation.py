@@ -43,6 +43,13 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     return found
 
 
+temperature = click.option(
+    "--temperature",
+    type=click.FloatRange(min=0),
+    callback=finite,
+    help="Overrides the tasks' own temperature.",
+)
+
 _DOCUMENTS = (
     click.option("--tasks", metavar="A,B", help="Ours (`mars tasks`) or lm-eval's, by name."),
     click.option(

@@ -23,6 +23,18 @@ model = click.option(
     metavar="NAME|ID|PATH|YAML",
     help="A configured name (`mars models`), a hub id, a checkpoint folder or a YAML file.",
 )
+theta = click.option(
+    "--theta",
+    type=float,
+    multiple=True,
+    help="A MARS lane with this theta; repeat for several.  [default: 0.9, unless --rule is given]",
+)
+rule = click.option(
+    "--rule",
+    multiple=True,
+    metavar="NAME:KEY=VALUE,..",
+    help="A lane with this rule: mars, prob-ratio, typical, topk-delta, topk; repeat for several.",
+)
 k = click.option(
     "--k", type=click.IntRange(min=1), help="Draft tokens a step.  [default: the model's]"
 )

@@ -11,7 +11,7 @@ import click
 
 from mars_cli.commands import options as shared
 from mars_cli.commands.eval import INTERRUPTED, resume_command
-from mars_cli.commands.evaluation import document_options, finite
+from mars_cli.commands.evaluation import document_options, temperature
 
 if TYPE_CHECKING:
     from mars_cli.evaluation.progress import Progress
@@ -19,21 +19,11 @@ if TYPE_CHECKING:
 
 @click.command("trace")
 @shared.model
-@click.option(
-    "--theta",
-    type=float,
-    multiple=True,
-    help="A MARS lane with this theta; repeat for several.  [default: 0.9, unless --rule is given]",
-)
-@click.option("--rule", multiple=True, metavar="NAME:KEY=VALUE,..", help="A lane with this rule.")
+@shared.theta
+@shared.rule
 @shared.k
 @shared.draft
-@click.option(
-    "--temperature",
-    type=click.FloatRange(min=0),
-    callback=finite,
-    help="Overrides the tasks' own temperature.",
-)
+@temperature
 @document_options
 @click.option("--out", metavar="DIR", help="Run directory; the same again resumes it.")
 @click.option("--json", "as_json", is_flag=True, help="Print trace.json instead of the table.")

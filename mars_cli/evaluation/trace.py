@@ -135,7 +135,8 @@ def trace_lane(
         if stray.name not in known:
             stray.unlink()
     keys = {record_key(identity, lane, prompt, TRACE): prompt for prompt in prompts}
-    missing = {k: p for k, p in keys.items() if k not in {record["key"] for record in done}}
+    answered = {record["key"] for record in done}
+    missing = {key: prompt for key, prompt in keys.items() if key not in answered}
     if not missing:
         return
     use_lane(engine, lane)
