@@ -47,7 +47,7 @@ def _generated(
         )
     from datasets import Dataset
 
-    reasoning_gym = _reasoning_gym()
+    reasoning_gym = generator()
 
     # gsm_symbolic draws its templates for `size` items at once: the size is part of what defines
     # the documents, so it follows from their number alone.
@@ -63,7 +63,7 @@ def _generated(
     return {"test": Dataset.from_list(rows)}
 
 
-def _reasoning_gym() -> Any:
+def generator() -> Any:
     """The package; it imports pycosat, which only one of its puzzles uses.
 
     pycosat ships as source, so a machine without a C compiler has none: an empty stand-in does.

@@ -1,0 +1,156 @@
+"""The EAGLE-3 head (arXiv 2503.01840) as vLLM loads it, in plain torch, unrolled for training.
+
+At position p the first draft step reads the embedding of token p + 1 and three hidden states of
+the target at p, and predicts token p + 2. Step s + 1 reads the embedding of token p + s + 1 and
+what step s put out, and predicts token p + s + 2: what inference does where every draft so far was
+right. Its queries see the first step's keys up to p, and their own chain's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+HIDDEN, INNER, HEADS, KV_HEADS, SIZE = 576, 1536, 9, 3, 64
+ROPE_THETA, EPS = 100_000.0, 1e-5
+
+
+class Head(nn.Module):
+    """One decoder layer over [embedding, hidden state], with an output head over `vocab` tokens."""
+
+    def __init__(self, vocab: int, embedding: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("embedding", embedding, persistent=False)
+        self.fc = nn.Linear(3 * HIDDEN, HIDDEN, bias=False)
+        self.midlayer = Layer()
+        self.norm = nn.RMSNorm(HIDDEN, EPS)
+        self.lm_head = nn.Linear(HIDDEN, vocab, bias=False)
+
+    def forward(self, tokens: Tensor, aux: Tensor, anchors: Tensor, steps: int) -> list[Tensor]:
+        """Normed outputs of each draft step at the anchors: `steps` tensors [A, H].
+
+        Args:
+            tokens: [T] of one sequence, and as many after the last anchor as there are steps.
+            aux: [T, 3 H], the target's states.
+            anchors: [A], ascending positions p with p + steps < T.
+            steps: How many drafts in a row.
+        """
+        embeddings: Tensor = self.embedding
+        length = int(anchors[-1]) + 1
+        hidden = self.fc(aux[:length])
+        chain = Chain(length, anchors)
+        outputs = []
+        hidden = self.midlayer(embeddings[tokens[1 : length + 1]], hidden, chain)
+        outputs.append(self.norm(hidden))
+        for step in range(2, steps + 1):
+            hidden = self.midlayer(embeddings[tokens[anchors + step]], hidden, chain)
+            outputs.append(self.norm(hidden))
+        return outputs
+
+
+class Chain:
+    """Keys and values of one sequence: the first step's, then one of each later step an anchor."""
+
+    def __init__(self, length: int, anchors: Tensor) -> None:
+        self.anchors = anchors
+        self.hides = torch.arange(length)[None, :] > anchors[:, None]  # [A, T]
+        self.keys: list[Tensor] = []
+        self.values: list[Tensor] = []
+
+
+class Layer(nn.Module):
+    """The decoder layer; where its input is a whole sequence, its output is at the anchors only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden_norm = nn.RMSNorm(HIDDEN, EPS)
+        self.input_layernorm = nn.RMSNorm(HIDDEN, EPS)
+        self.post_attention_layernorm = nn.RMSNorm(HIDDEN, EPS)
+        self.self_attn = nn.ModuleDict(
+            {
+                "q_proj": nn.Linear(2 * HIDDEN, HEADS * SIZE, bias=False),
+                "k_proj": nn.Linear(2 * HIDDEN, KV_HEADS * SIZE, bias=False),
+                "v_proj": nn.Linear(2 * HIDDEN, KV_HEADS * SIZE, bias=False),
+                "o_proj": nn.Linear(HEADS * SIZE, HIDDEN, bias=False),
+            }
+        )
+        self.mlp = nn.ModuleDict(
+            {
+                "gate_proj": nn.Linear(HIDDEN, INNER, bias=False),
+                "up_proj": nn.Linear(HIDDEN, INNER, bias=False),
+                "down_proj": nn.Linear(INNER, HIDDEN, bias=False),
+            }
+        )
+
+    def forward(self, embeds: Tensor, hidden: Tensor, chain: Chain) -> Tensor:
+        """[A, H], before the final norm; `chain` takes this step's keys and values."""
+        step = len(chain.keys)
+        at = torch.cat([self.input_layernorm(embeds), self.hidden_norm(hidden)], dim=-1)
+        first = torch.arange(len(at)) if step == 0 else chain.anchors + step
+        chain.keys.append(rotated(self.self_attn["k_proj"](at).view(-1, KV_HEADS, SIZE), first))
+        chain.values.append(self.self_attn["v_proj"](at).view(-1, KV_HEADS, SIZE))
+        if step == 0:
+            at, hidden = at[chain.anchors], hidden[chain.anchors]
+        query = self.self_attn["q_proj"](at).view(-1, HEADS, SIZE)
+        attended = attention(rotated(query, chain.anchors + step), chain)
+        hidden = hidden + self.self_attn["o_proj"](attended)
+        at = self.post_attention_layernorm(hidden)
+        inner = functional.silu(self.mlp["gate_proj"](at)) * self.mlp["up_proj"](at)
+        out: Tensor = hidden + self.mlp["down_proj"](inner)
+        return out
+
+
+def attention(query: Tensor, chain: Chain) -> Tensor:
+    """[A, HEADS * SIZE] of queries [A, HEADS, SIZE]."""
+    group = HEADS // KV_HEADS
+    keys, values = (
+        [one.repeat_interleave(group, dim=1) for one in kept] for kept in (chain.keys, chain.values)
+    )
+    scores = torch.einsum("ahd,thd->aht", query, keys[0])
+    scores = scores.masked_fill(chain.hides[:, None, :], -torch.inf)
+    own = [(query * key).sum(-1, keepdim=True) for key in keys[1:]]
+    weights = torch.softmax(torch.cat([scores, *own], dim=-1) * SIZE**-0.5, dim=-1)
+    length = keys[0].shape[0]
+    out = torch.einsum("aht,thd->ahd", weights[..., :length], values[0])
+    for n, value in enumerate(values[1:]):
+        out = out + weights[..., length + n, None] * value
+    return out.flatten(1)
+
+
+def rotated(vectors: Tensor, positions: Tensor) -> Tensor:
+    """Rotary embedding, halves paired (the layout of Llama in transformers), of [T, n, SIZE]."""
+    rates = ROPE_THETA ** (-torch.arange(0, SIZE, 2) / SIZE)
+    angles = positions[:, None, None] * rates
+    cos, sin = angles.cos(), angles.sin()
+    a, b = vectors.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+def config(vocab: int, target: dict[str, Any], aux_layers: tuple[int, ...]) -> dict[str, Any]:
+    """The config.json that vLLM reads beside the weights."""
+    return {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": HIDDEN,
+        "intermediate_size": INNER,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": KV_HEADS,
+        "head_dim": SIZE,
+        "num_hidden_layers": 1,
+        "hidden_act": "silu",
+        "rms_norm_eps": EPS,
+        "max_position_embeddings": target["max_position_embeddings"],
+        "rope_parameters": {"rope_theta": ROPE_THETA, "rope_type": "default"},
+        "vocab_size": target["vocab_size"],
+        "draft_vocab_size": vocab,
+        "target_hidden_size": HIDDEN,
+        "tie_word_embeddings": False,
+        "dtype": "bfloat16",
+        "eagle_config": {
+            "eagle_aux_hidden_state_layer_ids": list(aux_layers),
+            "use_aux_hidden_state": True,
+        },
+    }
