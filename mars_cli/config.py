@@ -58,10 +58,10 @@ class ModelConfig(Strict):
     @field_validator("weights")
     @classmethod
     def _is_a_reference(cls, weights: str) -> str:
-        from mars_cli.assets import check_form
+        from mars_cli import references
 
         try:
-            check_form(weights)
+            references.read(weights)
         except UsageError as error:
             raise ValueError(str(error)) from None
         return weights

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mars_cli import assets
+from mars_cli import assets, references
 from mars_cli.errors import UsageError
 
 Document = dict[str, Any]
@@ -233,8 +233,8 @@ def _from_hub(
 ) -> Iterator[Row]:
     import datasets
 
-    ref = assets.parse(reference)
-    assert isinstance(ref, assets.HubRef)
+    ref = references.parse(reference)
+    assert isinstance(ref, references.HubRef)
     how: dict[str, Any] = {"split": split, "revision": ref.revision}
     if split_files is not None:
         # Given the name of a configuration, `datasets` would miss that one's other splits.

@@ -65,12 +65,12 @@ class Loaded(DraftConfig):
     @field_validator("model", check_fields=False)
     @classmethod
     def _is_a_reference(cls, model: str | None) -> str | None:
-        from mars_cli.assets import check_form
+        from mars_cli import references
         from mars_cli.errors import UsageError
 
         if model is not None:
             try:
-                check_form(model)
+                references.read(model)
             except UsageError as error:
                 raise ValueError(str(error)) from None
         return model

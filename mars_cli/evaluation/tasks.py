@@ -14,12 +14,13 @@ from typing import Any
 from lm_eval.tasks import TaskManager
 
 from mars_cli.analysis.groups import Group
-from mars_cli.assets import parse, resolve
+from mars_cli.assets import resolve
 from mars_cli.data import in_data_folder, one_line
 from mars_cli.errors import MarsError, UsageError
 from mars_cli.evaluation.conversations import Conversation, of_document, read_conversations
 from mars_cli.evaluation.groups import groups_of
 from mars_cli.evaluation.lm import likelihood_refusal
+from mars_cli.references import parse
 from mars_cli.resources import tasks_dir
 from mars_cli.runs.provenance import file_facts
 

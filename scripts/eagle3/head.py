@@ -8,6 +8,9 @@ right. Its queries see the first step's keys up to p, and their own chain's.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,34 +32,53 @@ class Head(nn.Module):
         self.norm = nn.RMSNorm(HIDDEN, EPS)
         self.lm_head = nn.Linear(HIDDEN, vocab, bias=False)
 
-    def forward(self, tokens: Tensor, aux: Tensor, anchors: Tensor, steps: int) -> list[Tensor]:
-        """Normed outputs of each draft step at the anchors: `steps` tensors [A, H].
-
-        Args:
-            tokens: [T] of one sequence, and as many after the last anchor as there are steps.
-            aux: [T, 3 H], the target's states.
-            anchors: [A], ascending positions p with p + steps < T.
-            steps: How many drafts in a row.
-        """
+    def forward(self, batch: Sequence[Given], steps: int) -> list[Tensor]:
+        """Normed outputs of each draft step at all anchors in order: `steps` tensors [A, H]."""
         embeddings: Tensor = self.embedding
-        length = int(anchors[-1]) + 1
-        hidden = self.fc(aux[:length])
-        chain = Chain(length, anchors)
-        outputs = []
-        hidden = self.midlayer(embeddings[tokens[1 : length + 1]], hidden, chain)
-        outputs.append(self.norm(hidden))
+        chain = Chain(batch)
+        aux = torch.cat([one.aux[: one.length] for one in batch])
+        tokens = torch.cat([one.tokens[1 : one.length + 1] for one in batch])
+        hidden = self.midlayer(embeddings[tokens], self.fc(aux), chain)
+        outputs = [self.norm(hidden)]
         for step in range(2, steps + 1):
-            hidden = self.midlayer(embeddings[tokens[anchors + step]], hidden, chain)
+            tokens = torch.cat([one.tokens[one.anchors + step] for one in batch])
+            hidden = self.midlayer(embeddings[tokens], hidden, chain)
             outputs.append(self.norm(hidden))
         return outputs
 
 
-class Chain:
-    """Keys and values of one sequence: the first step's, then one of each later step an anchor."""
+@dataclass(frozen=True)
+class Given:
+    """What the head reads of one sequence of T tokens.
 
-    def __init__(self, length: int, anchors: Tensor) -> None:
-        self.anchors = anchors
-        self.hides = torch.arange(length)[None, :] > anchors[:, None]  # [A, T]
+    tokens [T], aux [T, 3 H] the target's states, anchors [A] ascending positions p from which
+    `steps` drafts are made: p + steps < T.
+    """
+
+    tokens: Tensor
+    aux: Tensor
+    anchors: Tensor
+
+    @property
+    def length(self) -> int:
+        """How many positions there are up to the last anchor."""
+        return int(self.anchors[-1]) + 1
+
+
+class Chain:
+    """Keys and values of sequences one after another: the first step's, then an anchor's own."""
+
+    def __init__(self, batch: Sequence[Given]) -> None:
+        self.lengths = [one.length for one in batch]
+        self.counts = [len(one.anchors) for one in batch]
+        self.positions = torch.cat([torch.arange(length) for length in self.lengths])
+        self.anchors = torch.cat([one.anchors for one in batch])  # within their sequences
+        starts = itertools.accumulate(self.lengths, initial=0)
+        pairs = zip(batch, starts, strict=False)
+        self.rows = torch.cat([one.anchors + start for one, start in pairs])  # among all
+        self.hides = [
+            torch.arange(one.length)[None, None, :] > one.anchors[:, None, None] for one in batch
+        ]
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
 
@@ -89,14 +111,14 @@ class Layer(nn.Module):
         """[A, H], before the final norm; `chain` takes this step's keys and values."""
         step = len(chain.keys)
         at = torch.cat([self.input_layernorm(embeds), self.hidden_norm(hidden)], dim=-1)
-        first = torch.arange(len(at)) if step == 0 else chain.anchors + step
-        chain.keys.append(rotated(self.self_attn["k_proj"](at).view(-1, KV_HEADS, SIZE), first))
+        places = chain.anchors + step if step else chain.positions
+        keys = self.self_attn["k_proj"](at).view(-1, KV_HEADS, SIZE)
+        chain.keys.append(rotated(keys, places))
         chain.values.append(self.self_attn["v_proj"](at).view(-1, KV_HEADS, SIZE))
         if step == 0:
-            at, hidden = at[chain.anchors], hidden[chain.anchors]
-        query = self.self_attn["q_proj"](at).view(-1, HEADS, SIZE)
-        attended = attention(rotated(query, chain.anchors + step), chain)
-        hidden = hidden + self.self_attn["o_proj"](attended)
+            at, hidden = at[chain.rows], hidden[chain.rows]
+        query = rotated(self.self_attn["q_proj"](at).view(-1, HEADS, SIZE), chain.anchors + step)
+        hidden = hidden + self.self_attn["o_proj"](attention(query, chain))
         at = self.post_attention_layernorm(hidden)
         inner = functional.silu(self.mlp["gate_proj"](at)) * self.mlp["up_proj"](at)
         out: Tensor = hidden + self.mlp["down_proj"](inner)
@@ -105,19 +127,28 @@ class Layer(nn.Module):
 
 def attention(query: Tensor, chain: Chain) -> Tensor:
     """[A, HEADS * SIZE] of queries [A, HEADS, SIZE]."""
-    group = HEADS // KV_HEADS
-    keys, values = (
-        [one.repeat_interleave(group, dim=1) for one in kept] for kept in (chain.keys, chain.values)
+    group, out = HEADS // KV_HEADS, []
+    own = [kept.split(chain.counts) for kept in (*chain.keys[1:], *chain.values[1:])]
+    first = zip(
+        query.split(chain.counts),
+        chain.keys[0].split(chain.lengths),
+        chain.values[0].split(chain.lengths),
+        strict=True,
     )
-    scores = torch.einsum("ahd,thd->aht", query, keys[0])
-    scores = scores.masked_fill(chain.hides[:, None, :], -torch.inf)
-    own = [(query * key).sum(-1, keepdim=True) for key in keys[1:]]
-    weights = torch.softmax(torch.cat([scores, *own], dim=-1) * SIZE**-0.5, dim=-1)
-    length = keys[0].shape[0]
-    out = torch.einsum("aht,thd->ahd", weights[..., :length], values[0])
-    for n, value in enumerate(values[1:]):
-        out = out + weights[..., length + n, None] * value
-    return out.flatten(1)
+    for n, (asked, keys, values) in enumerate(first):
+        # Queries that share a head of keys lie side by side: [A, KV_HEADS, group, SIZE].
+        grouped = asked.view(-1, KV_HEADS, group, SIZE)
+        scores = torch.einsum("akgd,tkd->akgt", grouped, keys)
+        scores = scores.masked_fill(chain.hides[n][:, None], -torch.inf)
+        later, half = [part[n] for part in own], len(own) // 2
+        chained = [(grouped * key[:, :, None]).sum(-1, keepdim=True) for key in later[:half]]
+        weights = torch.softmax(torch.cat([scores, *chained], dim=-1) * SIZE**-0.5, dim=-1)
+        attended = torch.einsum("akgt,tkd->akgd", weights[..., : len(keys)], values)
+        for step, value in enumerate(later[half:]):
+            share = weights[..., len(keys) + step, None]
+            attended = attended + share * value[:, :, None]
+        out.append(attended.flatten(1))
+    return torch.cat(out)
 
 
 def rotated(vectors: Tensor, positions: Tensor) -> Tensor:

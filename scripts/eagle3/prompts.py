@@ -16,6 +16,7 @@ import itertools
 import math
 import random
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -69,7 +70,8 @@ def _runs(text: str) -> set[tuple[str, ...]]:
 
 
 def _code(rng: random.Random) -> Iterator[str]:
-    library = _library()
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        library = _library()
     rng.shuffle(library)
     composed = itertools.cycle([_numbers, _text, _words, _digits])
     for stub in itertools.chain(library, itertools.repeat(None)):
@@ -110,7 +112,8 @@ _REDUCE: list[Part] = [
     ("count", "Count the {}", len),
     ("list", "Return a list of the {}", list),
     ("sorted", "Return the {} in ascending order", sorted),
-    ("largest", "Find the largest of the {}; None if there are none", lambda v: max(v, default=None)),
+    ("largest", "Find the largest of the {}; None if there are none",
+     lambda v: max(v, default=None)),
     ("smallest", "Find the smallest of the {}; None if there are none",
      lambda v: min(v, default=None)),
     ("product", "Multiply all the {} together", math.prod),
@@ -157,7 +160,8 @@ _LETTERS: list[Part] = [
 ]
 _WITH: list[Part] = [
     ("count", "Count the {} in the string {}", lambda v, s: len(v)),
-    ("remove", "Remove all {} from the string {}", lambda v, s: "".join(c for c in s if c not in v)),
+    ("remove", "Remove all {} from the string {}",
+     lambda v, s: "".join(c for c in s if c not in v)),
     ("keep", "Keep only the {} of the string {}", lambda v, s: "".join(v)),
     ("first", "Return the index of the first of the {} in {}, or -1 if there is none",
      lambda v, s: s.index(v[0]) if v else -1),
@@ -228,10 +232,12 @@ _OF_ONE: list[Part] = [
      lambda n: math.prod(map(int, str(n)))),
     ("reverse_number", "Return the number {} with its digits in reverse order",
      lambda n: int(str(n)[::-1])),
-    ("count_divisors", "Count the divisors of {}", lambda n: sum(n % d == 0 for d in range(1, n + 1))),
+    ("count_divisors", "Count the divisors of {}",
+     lambda n: sum(n % d == 0 for d in range(1, n + 1))),
     ("proper_divisors", "Return a list of all divisors of {} except {} itself",
      lambda n: [d for d in range(1, n) if n % d == 0]),
-    ("next_even", "Return the smallest even number that is greater than {}", lambda n: n + 2 - n % 2),
+    ("next_even", "Return the smallest even number that is greater than {}",
+     lambda n: n + 2 - n % 2),
     ("is_palindrome_number", "Check whether the decimal digits of {} read the same backwards",
      lambda n: str(n) == str(n)[::-1]),
     ("to_octal", "Convert the integer {} to a string of octal digits", lambda n: f"{n:o}"),
@@ -241,7 +247,8 @@ _OF_ONE: list[Part] = [
      lambda n: sum(i * i for i in range(1, n + 1))),
     ("collatz_steps", "Count the steps that the Collatz sequence takes from {} down to 1",
      lambda n: _collatz(n)),
-    ("count_ones", "Count the ones in the binary representation of {}", lambda n: f"{n:b}".count("1")),
+    ("count_ones", "Count the ones in the binary representation of {}",
+     lambda n: f"{n:b}".count("1")),
     ("squares_below", "Return all square numbers below {} in a list",
      lambda n: [i * i for i in range(math.isqrt(max(n - 1, 0)) + 1)]),
     ("is_leap", "Check whether {} is a leap year in the Gregorian calendar",
@@ -285,16 +292,17 @@ def _stub(
 
 
 def _library() -> list[str]:
-    """Python functions of the standard library, with their docstrings and without their bodies."""
+    """Functions of Python 3.11's standard library, with their docstrings and without their bodies."""
     names = (
-        "ast base64 bisect calendar cmath codecs collections colorsys contextlib copy csv dataclasses "
-        "datetime decimal difflib dis email.utils enum fileinput filecmp fnmatch fractions functools "
-        "getopt getpass gettext glob graphlib gzip heapq html html.parser imghdr inspect io ipaddress "
-        "json keyword linecache locale logging mimetypes numbers operator os pathlib pickle pkgutil "
-        "platform plistlib posixpath pprint quopri random re reprlib sched secrets shlex shutil socket "
-        "sndhdr statistics string stringprep struct subprocess sysconfig tarfile tempfile textwrap "
-        "threading timeit token tokenize traceback types typing unittest.mock urllib.parse "
-        "urllib.request uuid warnings wave weakref webbrowser xml.etree.ElementTree zipfile"
+        "ast base64 bisect calendar cmath codecs collections colorsys contextlib copy csv "
+        "dataclasses datetime decimal difflib dis email.utils enum fileinput filecmp fnmatch "
+        "fractions functools getopt getpass gettext glob graphlib gzip heapq html html.parser "
+        "imghdr inspect io ipaddress json keyword linecache locale logging mimetypes numbers "
+        "operator os pathlib pickle pkgutil platform plistlib posixpath pprint quopri random re "
+        "reprlib sched secrets shlex shutil socket sndhdr statistics string stringprep struct "
+        "subprocess sysconfig tarfile tempfile textwrap threading timeit token tokenize traceback "
+        "types typing unittest.mock urllib.parse urllib.request uuid warnings wave weakref "
+        "webbrowser xml.etree.ElementTree zipfile "
     )
     found = {}
     for name in names.split():
@@ -354,27 +362,30 @@ def _math(rng: random.Random) -> Iterator[str]:
 # Everything else ----------------------------------------------------------------------------------
 
 _SUBJECTS = [
-    "bicycles", "the water cycle", "black holes", "bread baking", "chess", "climate", "coral reefs",
-    "cotton", "credit cards", "democracy", "dinosaurs", "dreams", "earthquakes", "electric cars",
-    "elephants", "fractions", "friendship", "gardening", "glaciers", "gravity", "honey bees",
-    "hurricanes", "inflation", "jazz", "job interviews", "kindness", "libraries", "lighthouses",
-    "magnets", "marathons", "memory", "migration of birds", "money", "mountains", "music lessons",
-    "noise", "oceans", "paper", "photosynthesis", "planets", "public transport", "rainbows", "rice",
-    "robots", "salt", "school uniforms", "sleep", "solar panels", "spiders", "stress", "tea", "time",
-    "train travel", "trees", "vaccines", "volcanoes", "weather", "whales", "wind", "yoga",
-    "Python lists", "for loops", "hash tables", "binary search", "recursion", "databases", "HTTP",
-    "version control", "unit tests", "machine learning", "prime numbers", "statistics",
+    "bicycles", "the water cycle", "black holes", "bread baking", "chess", "climate",
+    "coral reefs", "cotton", "credit cards", "democracy", "dinosaurs", "dreams", "earthquakes",
+    "electric cars", "elephants", "fractions", "friendship", "gardening", "glaciers", "gravity",
+    "honey bees", "hurricanes", "inflation", "jazz", "job interviews", "kindness", "libraries",
+    "lighthouses", "magnets", "marathons", "memory", "migration of birds", "money", "mountains",
+    "music lessons", "noise", "oceans", "paper", "photosynthesis", "planets", "public transport",
+    "rainbows", "rice", "robots", "salt", "school uniforms", "sleep", "solar panels", "spiders",
+    "stress", "tea", "time", "train travel", "trees", "vaccines", "volcanoes", "weather", "whales",
+    "wind", "yoga", "Python lists", "for loops", "hash tables", "binary search", "recursion",
+    "databases", "HTTP", "version control", "unit tests", "machine learning", "prime numbers",
+    "statistics",
 ]  # fmt: skip
 _REQUESTS = [
-    "Explain {} to a ten-year-old.", "What are the main facts about {}?", "Write a short story about {}.",
-    "List five interesting things about {}.", "Write a poem of eight lines about {}.",
-    "What are the advantages and disadvantages of {}?", "Write an email to a friend about {}.",
-    "Give me three tips about {}.", "Why is {} important?", "How does one learn about {}?",
-    "Summarise what is known about {} in three sentences.", "Write a dialogue about {}.",
-    "Write a product description that mentions {}.", "What questions do people ask about {}?",
-    "Compare {} with {}.", "Write a blog post about {} and {}.", "How are {} and {} related?",
-    "Write a speech that begins with {}.", "Plan a lesson about {}.", "Describe the history of {}.",
-    "Write a Python program about {}.", "Invent a riddle about {}.", "What would happen without {}?",
+    "Explain {} to a ten-year-old.", "What are the main facts about {}?",
+    "Write a short story about {}.", "List five interesting things about {}.",
+    "Write a poem of eight lines about {}.", "What are the advantages and disadvantages of {}?",
+    "Write an email to a friend about {}.", "Give me three tips about {}.", "Why is {} important?",
+    "How does one learn about {}?", "Summarise what is known about {} in three sentences.",
+    "Write a dialogue about {}.", "Write a product description that mentions {}.",
+    "What questions do people ask about {}?", "Compare {} with {}.",
+    "Write a blog post about {} and {}.", "How are {} and {} related?",
+    "Write a speech that begins with {}.", "Plan a lesson about {}.",
+    "Describe the history of {}.", "Write a Python program about {}.", "Invent a riddle about {}.",
+    "What would happen without {}?",
 ]  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from scripts.eagle3.collect import AUX_LAYERS, SEED
-from scripts.eagle3.head import HIDDEN, Head, config
+from scripts.eagle3.head import HIDDEN, Given, Head, config
 
 VOCAB = 6144
 BATCH = 8  # sequences
@@ -44,6 +44,10 @@ class Answered:
     tokens: Tensor  # int64 [T]
     start: int  # where the answer begins
     hidden: Tensor  # float16 [T, 4, H]
+
+    def anchors(self, steps: int) -> Tensor:
+        """Where that many drafts in a row can be compared to what the target says."""
+        return torch.arange(self.start - 1, len(self.tokens) - 1 - steps)
 
     def aux(self, scale: Tensor) -> Tensor:
         """The head's inputs: float32 [T, 3 H], each layer's states divided by its `scale`."""
@@ -70,8 +74,9 @@ def target_weights(folder: Path) -> dict[str, Tensor]:
     """What the head starts from: the embedding, the last layer, the final norm."""
     found = {}
     with safe_open(folder / "model.safetensors", "pt") as file:
-        last = max(int(key.split(".")[2]) for key in file.keys() if ".layers." in key)
-        for key in file.keys():
+        names = list(file.keys())
+        last = max(int(name.split(".")[2]) for name in names if ".layers." in name)
+        for key in names:
             if f".layers.{last}." in key or "layers" not in key:
                 found[key.replace(f"model.layers.{last}.", "").removeprefix("model.")] = (
                     file.get_tensor(key).float()
@@ -102,22 +107,22 @@ def loss_of(
     head: Head, batch: Sequence[Answered], scale: Tensor, rows: Tensor, steps: int, every: int
 ) -> Tensor:
     """Mean loss of a batch; of the anchors one in `every`, `rows` [V, H] the target's output."""
-    outputs: list[list[Tensor]] = [[] for _ in range(steps)]
-    states: list[list[Tensor]] = [[] for _ in range(steps)]
+    given, kept = [], []
     for one in batch:
-        anchors = torch.arange(one.start - 1, len(one.tokens) - 1 - steps)
+        anchors = one.anchors(steps)
         if every > 1:
             anchors = anchors[torch.rand(len(anchors)) < 1 / every]
-        if not len(anchors):
-            continue
-        for step, out in enumerate(head(one.tokens, one.aux(scale), anchors, steps)):
-            outputs[step].append(out)
-            states[step].append(one.hidden[anchors + step + 1, 3])
+        if len(anchors):
+            given.append(Given(one.tokens, one.aux(scale), anchors))
+            kept.append(one)
+    outputs = head(given, steps)
     total = torch.zeros(())
     for step in range(steps):
         with torch.no_grad():
-            wanted = functional.softmax(torch.cat(states[step]).float() @ rows.T, dim=-1)
-        loss = functional.cross_entropy(head.lm_head(torch.cat(outputs[step])), wanted)
+            pairs = zip(kept, given, strict=True)
+            states = torch.cat([one.hidden[at.anchors + step + 1, 3] for one, at in pairs])
+            wanted = functional.softmax(states.float() @ rows.T, dim=-1)
+        loss = functional.cross_entropy(head.lm_head(outputs[step]), wanted)
         total = total + DECAY**step * loss
     return total
 
@@ -130,10 +135,10 @@ def validate(
     deepest, chances, right = 7, [0] * 7, [0] * 7
     emitted, taken = Counter[int](), Counter[int]()
     for one in kept:
-        anchors = torch.arange(one.start - 1, len(one.tokens) - 1 - deepest)
+        anchors = one.anchors(deepest)
         if not len(anchors):
             continue
-        outputs = head(one.tokens, one.aux(scale), anchors, deepest)
+        outputs = head([Given(one.tokens, one.aux(scale), anchors)], deepest)
         hits = torch.stack(
             [
                 vocabulary[head.lm_head(out).argmax(-1)] == one.tokens[anchors + step + 2]

@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.engine
 
-STRICT, RELAXED, ONE = "strict-ngram-k7", "mars-ngram-k7-t0.9", "mars-ngram-k7-t1"
+STRICT, RELAXED, ONE = "strict-eagle3-k5", "mars-eagle3-k5-t0.9", "mars-eagle3-k5-t1"
 LANES = ("ar", STRICT, RELAXED, ONE)
 PLAN = "--tasks mars_products,mars_humaneval --limit 4 --max-tokens 64 --theta 0.9 --theta 1.0"
 SPEED = "--speed-prompts 2 --repeats 1 --allow-code-execution"

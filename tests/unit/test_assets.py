@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -79,48 +78,6 @@ def kept(cache: Path) -> list[str]:
 
 
 # --- references -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("reference", "parsed"),
-    [
-        ("hub:Qwen/Qwen3-8B", assets.HubRef("Qwen/Qwen3-8B", None)),
-        ("hub:a/b.c@refs/pr/1", assets.HubRef("a/b.c", "refs/pr/1")),
-        ("pypi:a-b==1.0+x#c/d.gguf", assets.PypiRef("a-b", "1.0+x", "c/d.gguf")),
-    ],
-)
-def test_a_reference_is_read_into_its_parts(reference: str, parsed: object) -> None:
-    assert assets.parse(reference) == parsed
-
-
-@pytest.mark.parametrize(
-    ("reference", "complaint"),
-    [
-        ("", "empty reference"),
-        ("hub:", "not of the form hub:"),
-        ("hub:justaname", "not of the form hub:"),
-        ("hub:../../etc", "not of the form hub:"),
-        ("hub:a/b@", "not of the form hub:"),
-        ("pypi:a#b", "not of the form pypi:"),
-        ("pypi:a==1.0", "not of the form pypi:"),
-        ("pypi:a>=1.0#b", "not of the form pypi:"),
-        ("pypi:--index-url=x==1#b", "not of the form pypi:"),
-        ("pypi:a==1#../../etc/passwd", "not a plain path inside a wheel"),
-        ("pypi:a==1#/etc/passwd", "not a plain path inside a wheel"),
-        ("pypi:a==1#b/", "not a plain path inside a wheel"),
-        ("pypi:a==1#b\\..\\c", "not a plain path inside a wheel"),
-        ("ftp://host/file", "unknown kind of reference ftp:"),
-        ("/no/such/folder", "no such file or folder: /no/such/folder"),
-    ],
-)
-def test_a_malformed_reference_is_one_sentence_and_a_hint(
-    reference: str, complaint: str, cache: Path
-) -> None:
-    with pytest.raises(UsageError, match=re.escape(complaint)) as caught:
-        assets.resolve(reference, cache=cache)
-    assert "\n" not in str(caught.value)
-    assert caught.value.hint
-    assert not cache.exists()
 
 
 def test_a_path_may_be_relative_or_start_at_home(
