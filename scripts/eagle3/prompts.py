@@ -292,7 +292,7 @@ def _stub(
 
 
 def _library() -> list[str]:
-    """Functions of Python 3.11's standard library, with their docstrings and without their bodies."""
+    """Functions of Python 3.11's standard library, with docstrings and without bodies."""
     names = (
         "ast base64 bisect calendar cmath codecs collections colorsys contextlib copy csv "
         "dataclasses datetime decimal difflib dis email.utils enum fileinput filecmp fnmatch "

