@@ -24,6 +24,8 @@ ROPE_THETA, EPS = 100_000.0, 1e-5
 class Head(nn.Module):
     """One decoder layer over [embedding, hidden state], with an output head over `vocab` tokens."""
 
+    embedding: Tensor
+
     def __init__(self, vocab: int, embedding: Tensor) -> None:
         super().__init__()
         self.register_buffer("embedding", embedding, persistent=False)
@@ -34,15 +36,14 @@ class Head(nn.Module):
 
     def forward(self, batch: Sequence[Given], steps: int) -> list[Tensor]:
         """Normed outputs of each draft step at all anchors in order: `steps` tensors [A, H]."""
-        embeddings: Tensor = self.embedding
         chain = Chain(batch)
         aux = torch.cat([one.aux[: one.length] for one in batch])
         tokens = torch.cat([one.tokens[1 : one.length + 1] for one in batch])
-        hidden = self.midlayer(embeddings[tokens], self.fc(aux), chain)
+        hidden = self.midlayer(self.embedding[tokens], self.fc(aux), chain)
         outputs = [self.norm(hidden)]
         for step in range(2, steps + 1):
             tokens = torch.cat([one.tokens[one.anchors + step] for one in batch])
-            hidden = self.midlayer(embeddings[tokens], hidden, chain)
+            hidden = self.midlayer(self.embedding[tokens], hidden, chain)
             outputs.append(self.norm(hidden))
         return outputs
 
@@ -128,11 +129,11 @@ class Layer(nn.Module):
 def attention(query: Tensor, chain: Chain) -> Tensor:
     """[A, HEADS * SIZE] of queries [A, HEADS, SIZE]."""
     group, out = HEADS // KV_HEADS, []
-    own = [kept.split(chain.counts) for kept in (*chain.keys[1:], *chain.values[1:])]
+    own = [torch.split(kept, chain.counts) for kept in (*chain.keys[1:], *chain.values[1:])]
     first = zip(
-        query.split(chain.counts),
-        chain.keys[0].split(chain.lengths),
-        chain.values[0].split(chain.lengths),
+        torch.split(query, chain.counts),
+        torch.split(chain.keys[0], chain.lengths),
+        torch.split(chain.values[0], chain.lengths),
         strict=True,
     )
     for n, (asked, keys, values) in enumerate(first):

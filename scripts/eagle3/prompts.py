@@ -85,7 +85,7 @@ def _plainly(stub: str) -> str:
     return f"Write a Python function for this specification:\n{stub}\nAnswer with code."
 
 
-Part = tuple[str, str, Callable[[Any], Any]]  # in a name, in a sentence, in code
+Part = tuple[str, str, Callable[..., Any]]  # in a name, in a sentence, in code
 
 _KEEP: list[Part] = [
     ("even", "even numbers", lambda x: x % 2 == 0),

@@ -61,9 +61,9 @@ def read(folder: Path) -> list[Answered]:
         shard = load_file(path)
         lengths = shard["lengths"].tolist()
         parts = zip(
-            shard["tokens"].long().split(lengths),
+            torch.split(shard["tokens"].long(), lengths),
             shard["prompt_lengths"].tolist(),
-            shard["hidden"].split(lengths),
+            torch.split(shard["hidden"], lengths),
             strict=True,
         )
         found += [Answered(*part) for part in parts]
@@ -86,21 +86,22 @@ def target_weights(folder: Path) -> dict[str, Tensor]:
 
 def warm_start(head: Head, target: dict[str, Tensor], vocabulary: Tensor, scale: float) -> None:
     """The target's last layer on the latest of the states; nothing read from the embedding yet."""
-    with torch.no_grad():
-        head.fc.weight.copy_(torch.cat([torch.zeros(HIDDEN, 2 * HIDDEN), torch.eye(HIDDEN)], dim=1))
-        for name in ("q_proj", "k_proj", "v_proj"):
-            weight = target[f"self_attn.{name}.weight"]
-            head.midlayer.self_attn[name].weight.copy_(torch.cat([0.0 * weight, weight], dim=1))
-        head.midlayer.self_attn["o_proj"].weight.copy_(target["self_attn.o_proj.weight"] / scale)
-        head.midlayer.mlp["gate_proj"].weight.copy_(target["mlp.gate_proj.weight"])
-        head.midlayer.mlp["up_proj"].weight.copy_(target["mlp.up_proj.weight"])
-        head.midlayer.mlp["down_proj"].weight.copy_(target["mlp.down_proj.weight"] / scale)
-        head.midlayer.hidden_norm.weight.copy_(target["input_layernorm.weight"])
-        head.midlayer.post_attention_layernorm.weight.copy_(
-            target["post_attention_layernorm.weight"]
-        )
-        head.norm.weight.copy_(target["norm.weight"])
-        head.lm_head.weight.copy_(target["embed_tokens.weight"][vocabulary])
+    started = {
+        "fc": torch.cat([torch.zeros(HIDDEN, 2 * HIDDEN), torch.eye(HIDDEN)], dim=1),
+        "norm": target["norm.weight"],
+        "lm_head": target["embed_tokens.weight"][vocabulary],
+        "midlayer.hidden_norm": target["input_layernorm.weight"],
+        "midlayer.input_layernorm": head.midlayer.input_layernorm.weight,
+        "midlayer.post_attention_layernorm": target["post_attention_layernorm.weight"],
+        "midlayer.self_attn.o_proj": target["self_attn.o_proj.weight"] / scale,
+        "midlayer.mlp.gate_proj": target["mlp.gate_proj.weight"],
+        "midlayer.mlp.up_proj": target["mlp.up_proj.weight"],
+        "midlayer.mlp.down_proj": target["mlp.down_proj.weight"] / scale,
+    }
+    for name in ("q_proj", "k_proj", "v_proj"):
+        weight = target[f"self_attn.{name}.weight"]
+        started[f"midlayer.self_attn.{name}"] = torch.cat([0.0 * weight, weight], dim=1)
+    head.load_state_dict({f"{name}.weight": value for name, value in started.items()})
 
 
 def loss_of(
@@ -224,7 +225,7 @@ def main() -> None:
             batch = [taught[i] for i in order[BATCH * n : BATCH * (n + 1)]]
             loss = loss_of(head, batch, scale, rows, steps, every=1 if steps < 3 else 2)
             optimiser.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(head.parameters(), 1.0)
             optimiser.step()
             schedule.step()
