@@ -56,29 +56,32 @@ def main(argv: list[str]) -> int:
     target = Path(argv[0] if argv else ROOT / ".venv").resolve()
     first, rest, compiled = phases(read_lock(LOCK.read_text(encoding="utf-8")))
 
-    say(f"[1/5] environment in {target}")
+    say(f"[1/6] environment in {target}")
     python = make_environment(target)
     installer = Installer(python, target / "install.log")
 
     torch = next(line for line in first if line.startswith("torch=="))
-    say(f"[2/5] {torch}, the largest download (about 200 MB)")
+    say(f"[2/6] {torch}, the largest download (about 200 MB)")
     if not installer.run(first) and not (
         installer.not_found("torch") and retry_elsewhere(installer, first)
     ):
         return installer.explain()
 
-    say(f"[3/5] vLLM and the other packages of the lock, {len(rest)} in all (a few minutes)")
+    say(f"[3/6] vLLM and the other packages of the lock, {len(rest)} in all (a few minutes)")
     if not installer.run(rest):
         return installer.explain()
 
-    say(f"[4/5] {', '.join(compiled)}, built from source")
+    say(f"[4/6] {', '.join(compiled)}, built from source")
     if compiled and not installer.run(compiled):
         say("      no: it needs a C compiler and Python's headers. Left out: only reasoning-gym's")
         say("      zebra puzzles need it.")
 
-    say("[5/5] mars itself, editable")
+    say("[5/6] mars itself, editable")
     if not installer.run(["--editable", str(ROOT)]):
         return installer.explain()
+
+    say("[6/6] byte code, so that no start has to compile what it imports")
+    installer.compile()
     say(f"done: {target / 'bin' / 'mars'}")
     return 0
 
@@ -102,8 +105,9 @@ class Installer:
     """Runs the environment's pip, keeping what it says in a log."""
 
     def __init__(self, python: Path, log: Path) -> None:
+        self.python = str(python)
         self.command = [
-            *(str(python), "-m", "pip", "install", "--no-deps", "--no-build-isolation"),
+            *(self.python, "-m", "pip", "install", "--no-deps", "--no-build-isolation"),
             *("--use-pep517", "--no-compile", "--no-input", "--progress-bar", "off"),
             *("--disable-pip-version-check", "--root-user-action", "ignore"),
         ]
@@ -111,15 +115,16 @@ class Installer:
         self.last = ""
 
     def run(self, arguments: list[str]) -> bool:
-        """Install; True on success. Prints a line a minute, so that a slow phase is no silence."""
+        """Install; True on success."""
+        return self._run([*self.command, *arguments])
+
+    def _run(self, command: list[str]) -> bool:
+        """True on success. Prints a line a minute, so that a slow phase is no silence."""
         started = beat = time.monotonic()
         with self.log.open("ab") as log:
             begin = log.tell()
             with subprocess.Popen(
-                [*self.command, *arguments],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
+                command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
             ) as process:
                 while process.poll() is None:
                     time.sleep(0.2)
@@ -132,6 +137,15 @@ class Installer:
         if process.returncode == 0:
             say(f"      {time.monotonic() - started:.0f} s")
         return process.returncode == 0
+
+    def compile(self) -> None:
+        """Compile all that is installed, on all cores; what is no Python 3.11 stays as it is.
+
+        Left to Python, each process would, wherever it may not write (PYTHONDONTWRITEBYTECODE).
+        """
+        code = "import compileall, sysconfig as s; "
+        code += "compileall.compile_dir(s.get_path('purelib'), quiet=2, workers=0)"
+        self._run([self.python, "-c", code])
 
     def not_found(self, package: str) -> bool:
         """Whether the last run failed because no index has `package` in that version.
