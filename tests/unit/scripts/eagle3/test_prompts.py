@@ -55,9 +55,14 @@ def test_examples_are_what_the_code_would_give() -> None:
 )
 def test_an_evaluated_prompt_is_refused(copy: str) -> None:
     with pytest.raises(SystemExit, match="is an evaluated one"):
-        prompts.check(["What is rain?", copy], [CODE])
+        prompts.check(["What is rain?", copy], [CODE], set())
 
 
 def test_shared_wording_is_no_copy() -> None:
     other = CODE.replace("Add up what is left", "Count what is left").replace("largest", "last")
-    prompts.check([other, "What is rain?"], [CODE, "What is snow?"])
+    prompts.check([other, "What is rain?"], [CODE, "What is snow?"], {42})
+
+
+def test_a_seed_of_a_task_is_refused() -> None:
+    with pytest.raises(SystemExit, match="one of the seeds"):
+        prompts.check([], [], {42, prompts.SEEDS[3]})
