@@ -66,6 +66,9 @@ def _evaluate(options: dict[str, Any], out: Path, progress: Progress) -> tuple[s
     shared.require_engine()
     shared.quiet()
     options["rules"] = shared.rules_of(options["theta"], options["rule"])
+    from mars_cli.engine.process import begin
+
+    begin()  # vLLM's import takes as long as all checks together
     from mars_cli.evaluation.evaluate import evaluate
     from mars_cli.evaluation.plan import prepare
     from mars_cli.runs.run import Run

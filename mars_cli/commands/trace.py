@@ -52,6 +52,9 @@ def _trace(options: dict[str, Any], out: Path, progress: Progress) -> dict[str, 
     shared.require_engine()
     shared.quiet()
     options["rules"] = shared.rules_of(options["theta"], options["rule"])
+    from mars_cli.engine.process import begin
+
+    begin()  # vLLM's import takes as long as all checks together
     from mars_cli.evaluation.plan import prepare
     from mars_cli.evaluation.trace import run_trace
     from mars_cli.runs.layout import TRACE

@@ -6,19 +6,19 @@ import contextlib
 import os
 import re
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from mars_cli.engine import host
+from mars_cli.engine.process import launch
 from mars_cli.engine.protocol import EngineSpec, Generation, Request, ScoreRequest
 from mars_cli.errors import EngineError
-from mars_cli.verification import plugin
 from mars_cli.verification.spec import RuleSpec
 
 _MEMORY = re.compile(r"out of memory|OutOfMemory|No available memory|KV cache|free memory", re.I)
@@ -32,44 +32,33 @@ class Engine:
     one sentence that names the log.
     """
 
-    host = "mars_cli.engine.host"  # the module that the process runs
+    host = "mars_cli.engine.host:Host"  # the class that the process serves
 
     def __init__(self, spec: EngineSpec, log: Path) -> None:
         self.spec = spec
         self.log = log
         self.facts: dict[str, Any] = {}
         self.deadline: float | None = None  # of the monotonic clock, for answers to come
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
         self._busy = False
 
     def start(self) -> Self:
-        """Start the process; it loads the model while we go on."""
-        ours, theirs = socket.socketpair()
+        """Start the process; it loads the model while we go on.
+
+        Raises:
+            EngineError: there is no process to be had.
+        """
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        environment = {
-            # The plugin of `vllm serve` would install a second seam.
-            **{k: v for k, v in os.environ.items() if k not in (plugin.RULE, plugin.THETA)},
-            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine core lives in our process
-            "VLLM_NO_USAGE_STATS": "1",
-            "VLLM_LOGGING_LEVEL": "INFO",
-            "TOKENIZERS_PARALLELISM": "false",
-            **self.spec.environment,
-            "MARS_ENGINE_PARENT": str(os.getpid()),
-        }
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", self.host, str(theirs.fileno())],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for us; we stop the engine ourselves
-            )
-        theirs.close()
-        self._pipe = Connection(ours.detach())
-        self._send(self.spec)
+        self._pipe, theirs = Pipe()
+        named = (str(self.log.absolute()), self.host, self.spec)
+        try:
+            fresh = bool(self.spec.environment)
+            self._process = launch(host.main, theirs, *named, fresh=fresh)
+        except OSError as error:
+            raise EngineError(f"the engine {self.spec.name} cannot be started: {error}") from None
+        finally:
+            theirs.close()
         self._busy = True
         return self
 
@@ -143,16 +132,17 @@ class Engine:
     def stop(self) -> None:
         """End the process for certain: ask, and kill its group when it does not listen."""
         process = self._process
-        if process is None:
+        if process is None or process.pid is None:
             return
         if not self._busy and self._pipe is not None:
             with contextlib.suppress(OSError):
                 self._pipe.send(("stop", ()))
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=10)
-        with contextlib.suppress(ProcessLookupError):
+            process.join(10)
+        with contextlib.suppress(ProcessLookupError):  # with all that it has started
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
+        process.close()
         self._process = None
         if self._pipe is not None:
             self._pipe.close()
@@ -204,7 +194,8 @@ class Engine:
 
     def _death(self) -> EngineError:
         assert self._process is not None
-        code = self._process.wait()
+        self._process.join()
+        code = self._process.exitcode or 0
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         hint = "out of memory is the usual reason for signal 9; " if code == -signal.SIGKILL else ""
         return EngineError(

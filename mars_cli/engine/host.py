@@ -1,15 +1,15 @@
 """The engine's own process: one vLLM `LLMEngine`, stepped by us, obeying one pipe.
 
-Run as `python -m mars_cli.engine.host FD` by `mars_cli.engine.engine`. The engine core and its
-worker live in this very process (no process of vLLM's is left behind when it ends), and it ends
-with its parent: at once by a parent-death signal on Linux, and on the closed pipe anywhere.
+`mars_cli.engine.engine` has it run `main`. The engine core and its worker live in this very process
+(no process of vLLM's is left behind when it ends), and it ends with those that started it: at once
+by a parent-death signal on Linux, and on the closed pipe anywhere.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import queue
-import signal
 import sys
 import threading
 import time
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
+from mars_cli.engine.process import end_with_parent, set_environment, write_to
 from mars_cli.engine.protocol import EngineSpec, Generation, Position, Request, ScoreRequest
 from mars_cli.verification.hook import StepSeen
 
@@ -239,16 +240,6 @@ def positions(step_tokens: list[int], seen: list[StepSeen]) -> list[Position]:
     return found
 
 
-def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        import ctypes
-
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-    if os.getppid() != int(os.environ["MARS_ENGINE_PARENT"]):
-        os._exit(1)
-
-
 def _receive(connection: Connection) -> queue.SimpleQueue[tuple[str, tuple[Any, ...]]]:
     """Read commands in a thread of their own, so that a closed pipe is noticed at any moment."""
     inbox: queue.SimpleQueue[tuple[str, tuple[Any, ...]]] = queue.SimpleQueue()
@@ -264,8 +255,7 @@ def _receive(connection: Connection) -> queue.SimpleQueue[tuple[str, tuple[Any, 
     return inbox
 
 
-def _serve(connection: Connection, make: type[Host]) -> None:
-    spec: EngineSpec = connection.recv()
+def _serve(connection: Connection, make: type[Host], spec: EngineSpec) -> None:
     inbox = _receive(connection)
     host = make(spec)
     connection.send(("done", host.facts()))
@@ -282,12 +272,21 @@ def _serve(connection: Connection, make: type[Host]) -> None:
         connection.send(("done", result))
 
 
-def main(host: type[Host] = Host) -> None:
-    """Serve until told to stop; report any failure through the pipe, traceback to the log."""
-    _end_with_parent()
-    connection = Connection(int(sys.argv[1]))
+def main(connection: Connection, log: str, host: str, spec: EngineSpec) -> None:
+    """Serve until told to stop; report any failure through the pipe, traceback to the log.
+
+    `host` names the class, such as `mars_cli.engine.host:Host`.
+    """
+    os.setsid()  # Ctrl-C is for the parent, which stops us
+    end_with_parent()
+    write_to(log)
+    set_environment(spec.environment)
     try:
-        _serve(connection, host)
+        import setproctitle  # vLLM needs it
+
+        setproctitle.setproctitle(f"mars engine {spec.name}")
+        module, _, name = host.partition(":")
+        _serve(connection, getattr(importlib.import_module(module), name), spec)
     except Exception as error:
         import traceback
 
@@ -297,7 +296,3 @@ def main(host: type[Host] = Host) -> None:
         os._exit(1)
     sys.stderr.flush()
     os._exit(0)  # nothing of the engine needs a tear-down that could hang
-
-
-if __name__ == "__main__":
-    main()

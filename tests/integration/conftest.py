@@ -9,6 +9,21 @@ import pytest
 from mars_cli.engine.engine import Engine
 from mars_cli.engine.protocol import EngineSpec
 
+
+def on_v2(item: pytest.Item) -> bool:
+    """Whether Triton's interpreter runs it, which is slow and needs one core."""
+    called = getattr(item, "callspec", None)
+    return called is not None and called.params.get("lab") == "V2"
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of two workers one begins with all of V2; else a file is a worker's."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("V2" if on_v2(item) else item.path.stem))
+    items.sort(key=on_v2, reverse=True)
+
+
 DRAFT = {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 3}
 
 
@@ -60,7 +75,7 @@ def engines(
 class LabEngine(Engine):
     """An engine whose process (lab_host.py) can be asked for more."""
 
-    host = "tests.integration.lab_host"
+    host = "tests.integration.lab_host:LabHost"
 
     def ask(self, method: str, *arguments: Any) -> Any:
         return self._call(method, *arguments)
@@ -88,9 +103,7 @@ def lab_spec(checkpoint: Path, runner: str, **more: Any) -> EngineSpec:
         kv_cache_memory_bytes=20 * 32 * 1024,  # 20 blocks: long requests evict one another
         **more,
     )
-    root = str(Path(__file__).parents[2])
-    environment = {"PYTHONPATH": root, **(INTERPRETED if runner == "V2" else {})}
-    return EngineSpec(made.name, made.args, environment)
+    return EngineSpec(made.name, made.args, INTERPRETED if runner == "V2" else {})
 
 
 @pytest.fixture(scope="session", params=["V1", "V2"])

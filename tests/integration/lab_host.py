@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from mars_cli.engine.host import Host, align, main
+from mars_cli.engine.host import Host, align
 from mars_cli.engine.protocol import EngineSpec
 from mars_cli.verification import plugin
 from mars_cli.verification.hook import Policy
@@ -278,7 +278,3 @@ class LabHost(Host):
             steps,
         )
         return [row[:n] for row, n in zip(sampled.tolist(), emitted.tolist(), strict=True)]
-
-
-if __name__ == "__main__":
-    main(LabHost)

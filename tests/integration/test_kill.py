@@ -44,10 +44,12 @@ def rows(out: Path) -> list[dict[str, Any]]:
 
 
 def engines_of(process: psutil.Process) -> list[psutil.Process]:
+    """And the server that they are forked from."""
+    running = [(child, " ".join(child.cmdline())) for child in process.children(recursive=True)]
     return [
         child
-        for child in process.children(recursive=True)
-        if "mars_cli.engine.host" in " ".join(child.cmdline())
+        for child, command in running
+        if command.startswith("mars engine ") or "mars_cli.engine.server" in command
     ]
 
 
@@ -56,7 +58,7 @@ def stop_when(
 ) -> tuple[list[psutil.Process], int]:
     """Start, wait until `ready`, send the signal.
 
-    Returns the engines that were running then, and the exit code.
+    Returns the engines that were running then, with their server, and the exit code.
     """
     with log.open("ab") as file:
         process = subprocess.Popen(arguments, stdout=file, stderr=file)
@@ -99,7 +101,7 @@ def test_stopped_run_loses_and_repeats_nothing_and_leaves_no_engine(
     ):
         engines, found = stop_when(arguments, log, ready, by)
         assert found == code
-        assert len(engines) == 2
+        assert len(engines) == 3
         psutil.wait_procs(engines, timeout=10)
         assert [e for e in engines if e.is_running()] == [], "an engine outlived its parent"
         if by == signal.SIGINT:
