@@ -10,6 +10,8 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+ONE_CORE := OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind
+
 .PHONY: help venv demo test check lock bench clean
 
 help: ## print this list
@@ -25,10 +27,11 @@ $(STAMP): requirements/cpu.lock pyproject.toml scripts/install.py
 demo: venv ## install if needed, then evaluate the embedded model on a few documents
 	$(BIN)/mars eval
 
-# Unit tests two files at a time; engines have all cores, one test after another.
+# Two at a time, engines with one core each; the embedded model has all cores to itself.
 test: venv ## run every test: unit, integration, e2e
 	$(BIN)/pytest -n 2 --dist loadfile tests/unit
-	$(BIN)/pytest tests/integration tests/e2e
+	$(ONE_CORE) $(BIN)/pytest -n 2 --dist loadgroup tests/integration
+	$(BIN)/pytest tests/e2e
 
 check: venv ## lint, formatting, types
 	$(BIN)/ruff check
