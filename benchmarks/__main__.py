@@ -1,7 +1,7 @@
 """What measuring with `mars` costs: `python -m benchmarks [PART...]` (`make bench`: all parts).
 
-Each row of the table is a ratio of two things measured side by side in this run. The exit code is 1
-when two sides that must do the same work did not.
+Each row is a ratio of two things measured side by side in this run; a part's rows are printed when it
+is done. The exit code is 1 when two sides that must do the same work did not.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import hook_cost, quality_cost, startup, sweep_cost
+from benchmarks import batching, hook_cost, quality_cost, startup, sweep_cost
 from benchmarks.ratios import table
 
 PARTS = {
     "startup": startup.measure,
     "hook": hook_cost.measure,
     "quality": quality_cost.measure,
+    "batching": batching.measure,
     "sweep": sweep_cost.measure,
 }
 
@@ -26,11 +27,9 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"{unknown[0]}: no such part; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
-    rows = []
     for name in names or PARTS:
         print(f"measuring: {name}", file=sys.stderr)
-        rows += PARTS[name]()
-    Console(width=120).print(table(rows))
+        Console(width=120).print(table(PARTS[name]()))
     return 0
 
 

@@ -14,6 +14,9 @@ from typing import Any
 
 
 def ours(folder: Path) -> None:
+    from mars_cli.engine.process import begin
+
+    begin()
     from benchmarks.quality_cost import PLAIN, TASK, generate_and_score
     from benchmarks.setting import open_run, prepare
     from mars_cli.engine.engine import Engine

@@ -42,7 +42,7 @@ from mars_cli.runs.run import Run
 TASK = "mars_products"
 PLAIN = (32, 16)  # documents, requests in flight
 DRAFTED = (12, 4)  # verifying K + 1 tokens of each fills the cores of a small machine with fewer
-ROUNDS = 4
+ROUNDS = 6
 STARTS = 3
 OURS, GENERATE, LM_EVAL = "ours", "LLM.generate", "lm-eval"
 

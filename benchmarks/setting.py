@@ -42,7 +42,9 @@ class Setting:
         return sorted(found, key=lambda prompt: (-len(prompt.token_ids), prompt.text))
 
 
-def prepare(task: str, limit: int, concurrency: int, max_tokens: int | None = None) -> Setting:
+def prepare(
+    task: str, limit: int, concurrency: int, max_tokens: int | None = None, draft: str = "ngram"
+) -> Setting:
     """As `mars eval` prepares it."""
     from transformers import AutoTokenizer
 
@@ -51,7 +53,7 @@ def prepare(task: str, limit: int, concurrency: int, max_tokens: int | None = No
     (loaded,) = load_tasks([task])
     weights = resolve_weights(config.weights, sha256=config.sha256)
     ar, strict, relaxed = plan_lanes(
-        config.draft("ngram"), config.k, [RuleSpec.of("mars", theta=1.0)], None, 0
+        config.draft(draft), config.k_of(draft), [RuleSpec.of("mars", theta=1.0)], None, 0
     )
     specs = engine_specs(config, weights, [ar, strict], max_num_seqs=concurrency, overrides={})
     settings = Settings(
