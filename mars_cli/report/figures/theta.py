@@ -183,11 +183,15 @@ def _strict(results: Results, series: Series) -> list[Lane]:
 
 
 def _ticks(panel: Axes, thetas: Sequence[float], inches: float) -> None:
-    """Ticks at every theta; numbers below as many of them as there is room for, evenly."""
-    every = max(1, -(-len(thetas) * TICK // inches))
-    panel.set_xticks(
-        thetas, [f"{theta:g}" if at % every == 0 else "" for at, theta in enumerate(thetas)]
-    )
+    """A tick at every theta; from the left, a number below each that has room for one."""
+    low, high = panel.get_xlim()
+    labels: list[str] = []
+    last = -math.inf
+    for theta in thetas:
+        fits = (theta - last) / (high - low) * inches >= TICK
+        labels.append(f"{theta:g}" if fits else "")
+        last = theta if fits else last
+    panel.set_xticks(thetas, labels)
 
 
 def _legend(results: Results, series: Series) -> list[Any]:
