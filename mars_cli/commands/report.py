@@ -202,7 +202,13 @@ def _check_sweeps(options: dict[str, Any], sweeps: list[StoredSweep]) -> None:
 def _form(options: dict[str, Any]) -> str:
     if options["form"] is not None:
         return str(options["form"])
-    return ENDINGS.get(Path(options["out"] or "").suffix.lower(), "table")
+    ending = Path(options["out"] or "").suffix.lower()
+    if ending not in ("", ".txt", *ENDINGS):
+        raise UsageError(
+            f"--out {options['out']}: no format has files that end in {ending}",
+            hint=f"one of {', '.join(ENDINGS)}, .txt for the table, or say --format",
+        )
+    return ENDINGS.get(ending, "table")
 
 
 def _out(options: dict[str, Any]) -> Path | None:

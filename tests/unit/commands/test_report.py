@@ -274,7 +274,7 @@ def test_a_file_of_a_run_is_not_written_over(outputs, capsys, name):
     assert "is part of a run" in err
 
 
-@pytest.mark.parametrize("out", ["outputs", "no/such/folder/x.md"])
+@pytest.mark.parametrize("out", ["outputs", "no/such/folder/x.md", "x.pdf"])
 def test_out_must_be_a_file_in_a_folder_that_is(outputs, capsys, out):
     code, printed, err = report(capsys, NEW, "--out", out)
     assert (code, printed) == (2, "")
