@@ -33,7 +33,7 @@ from mars_cli.analysis.figures import SAFE_RECOVERY, SCHEMA
 from mars_cli.analysis.groups import Group, group_row
 from mars_cli.analysis.metrics import BASELINE, Pair, Record
 from mars_cli.analysis.scores import lane_scores, primary
-from mars_cli.analysis.speed import lane_speeds, levels, noise_floor, timed
+from mars_cli.analysis.speed import lane_speeds, levels, noise_floor, strict_beside, timed
 
 FEWEST_SPEED_PROMPTS = 5
 MUCH_TRUNCATED = 0.2
@@ -145,7 +145,7 @@ def task_results(task: TaskInput, lanes: Sequence[Mapping[str, Any]]) -> dict[st
 
 def _lanes_results(task: TaskInput, lanes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     noise = noise_by_concurrency(task)
-    return {lane["id"]: _lane_results(task, lane, noise) for lane in lanes}
+    return {lane["id"]: _lane_results(task, lane, lanes, noise) for lane in lanes}
 
 
 def _by_category(task: TaskInput) -> dict[str, TaskInput]:
@@ -169,14 +169,17 @@ def _by_category(task: TaskInput) -> dict[str, TaskInput]:
 
 
 def _lane_results(
-    task: TaskInput, lane: Mapping[str, Any], noise: Mapping[str, Any]
+    task: TaskInput,
+    lane: Mapping[str, Any],
+    lanes: Sequence[Mapping[str, Any]],
+    noise: Mapping[str, Any],
 ) -> dict[str, Any]:
     lane_id = lane["id"]
     quality = list(task.quality.get(lane_id, ()))
     directions = {**task.directions, task.metric: task.higher_is_better}
     scored, score_notes = lane_scores(task.quality, lane_id, task.metric, directions, task.samples)
     decoded, decode_notes = _decoding(task, lane, quality)
-    speeds, speed_notes = _speeds(task, lane_id, noise)
+    speeds, speed_notes = _speeds(task, lane, lanes, noise)
     alone = levels(task.speed).get(1, [])
     agreed, agree_notes = agreement(alone, lane, task.divergence, sampled=task.sampled)
     base = task.quality.get(BASELINE, ())
@@ -216,11 +219,16 @@ def noise_by_concurrency(task: TaskInput) -> dict[str, Any]:
 
 
 def _speeds(
-    task: TaskInput, lane_id: str, noise: Mapping[str, Any]
+    task: TaskInput,
+    lane: Mapping[str, Any],
+    lanes: Sequence[Mapping[str, Any]],
+    noise: Mapping[str, Any],
 ) -> tuple[dict[str, Any], list[str]]:
     """A lane's speeds at the lowest concurrency, under `by_concurrency` at each, and notes."""
+    lane_id, strict = lane["id"], strict_beside(lane, lanes)
+    beside = None if strict is None else strict["id"]
     found = {
-        level: lane_speeds(records, lane_id, noise["by_concurrency"][str(level)])
+        level: lane_speeds(records, lane_id, noise["by_concurrency"][str(level)], beside)
         for level, records in levels(task.speed).items()
     }
     values, notes = next(iter(found.values()), None) or lane_speeds([], lane_id, noise)

@@ -33,6 +33,7 @@ SPEEDS: Mapping[str, Unit] = {
     "speedup": Unit.RATIO,
     "decode_speedup": Unit.RATIO,
     "wall_speedup": Unit.RATIO,
+    "strict_speedup": Unit.RATIO,
     "within_noise": Unit.FLAG,
     "tokens_per_s": Unit.RATE,
     "ttft_ms": Unit.RATE,
@@ -77,5 +78,8 @@ FIDELITY: Mapping[str, Unit] = {
 }
 # Those that have `<name>_ci` beside them.
 INTERVALS = frozenset(
-    {"score", "recovery", "speedup", "decode_speedup", "wall_speedup", "nll_delta"}
+    {
+        *("score", "recovery", "nll_delta"),
+        *("speedup", "decode_speedup", "wall_speedup", "strict_speedup"),
+    }
 )

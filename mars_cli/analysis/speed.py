@@ -33,10 +33,30 @@ def speed_ratio(
     return stats.log_ratio(base, lane) if inverse else stats.log_ratio(lane, base)
 
 
+def strict_beside(
+    lane: Mapping[str, Any], lanes: Iterable[Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """The strict lane with the draft and K of a lane that is another: only their rules differ."""
+    if lane["id"] == BASELINE or lane["rule"] == "strict":
+        return None
+    same = ("draft", "k", "temperature")
+    return next(
+        (
+            other
+            for other in lanes
+            if other["rule"] == "strict" and all(other.get(key) == lane.get(key) for key in same)
+        ),
+        None,
+    )
+
+
 def lane_speeds(
-    speed: Sequence[Record], lane_id: str, noise: Mapping[str, Any]
+    speed: Sequence[Record], lane_id: str, noise: Mapping[str, Any], strict: str | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Speedups, speeds and times of a lane, and notes; `noise` is their `noise_floor`."""
+    """Speedups, speeds and times of a lane, and notes.
+
+    `noise` is their `noise_floor`, `strict` the id of its `strict_beside`.
+    """
     records = timed(speed, lane_id)
     values: dict[str, Any] = {}
     missing: dict[str, list[str]] = {}
@@ -48,7 +68,11 @@ def lane_speeds(
         values[name], values[f"{name}_ci"] = found.value, found.interval
         if found.note and records:
             missing.setdefault(found.note, []).append(name)
-    notes = [f"{', '.join(names)}: {note}" for note, names in missing.items()]
+    over, partly = _over_strict(records, speed, strict)
+    values["strict_speedup"], values["strict_speedup_ci"] = over.value, over.interval
+    if over.note and records:
+        missing.setdefault(over.note, []).append("strict_speedup")
+    notes = [f"{', '.join(names)}: {note}" for note, names in missing.items()] + partly
     values["within_noise"] = within_noise(values["speedup_ci"], noise["aa_ci"])
     values["tokens_per_s"] = metrics.tokens_per_s(records)
     values["ttft_ms"] = metrics.ttft_ms(records)
@@ -61,6 +85,22 @@ def lane_speeds(
         rounds = len({record.get("repeat") or 0 for record in records})
         notes += _noise_notes(noise["aa_ci"], values["speedup"], rounds)
     return values, notes
+
+
+def _over_strict(
+    records: Sequence[Record], speed: Sequence[Record], strict: str | None
+) -> tuple[stats.Estimate, list[str]]:
+    """A lane's speed over its strict lane's, and a note where fewer prompts have both."""
+    if strict is None:
+        return stats.Estimate(None), []
+    beside = timed(speed, strict)
+    if records and not beside:
+        return stats.Estimate(None, note="its strict lane was not timed"), []
+    found = speed_ratio(metrics.pair(records, beside, "repeat"), metrics.tokens_per_second)
+    prompts, shared = ({r["doc_id"] for r in lane} for lane in (records, beside))
+    both = len(prompts & shared)
+    partly = f"strict_speedup: over {both} of {len(prompts)} prompts, those timed in both lanes"
+    return found, [partly] if both < len(prompts) else []
 
 
 def within_noise(speedup_ci: Sequence[float] | None, aa_ci: Sequence[float] | None) -> bool | None:

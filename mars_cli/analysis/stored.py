@@ -85,7 +85,7 @@ def load(folder: Path, *, records: bool = True) -> Stored:
     if manifest.get("tasks") and records:
         rebuilt = _rebuilt(folder, manifest)
         if isinstance(rebuilt, dict):
-            rebuilt["notes"].append(f"the run is {status}: these are the figures of its records")
+            rebuilt["notes"].append(f"The run is {status}: these are the figures of its records.")
             return Stored(folder, manifest, rebuilt, from_file=False)
         note = f"the records do not give results ({rebuilt})"
     elif results is not None:

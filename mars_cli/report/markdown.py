@@ -23,6 +23,7 @@ from mars_cli.report.table import (
     noise_line,
     overall_lines,
     pass_lines,
+    strict_lines,
     task_notes,
 )
 
@@ -128,7 +129,7 @@ def _task(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[
     yield ""
     yield f"- {text(noise_line(noise))}"
     lines = [*concurrency_lines(task, noise), *category_lines(task), *pass_lines(task)]
-    lines += [*fidelity_lines(task), *task_notes(task)]
+    lines += [*strict_lines(task), *fidelity_lines(task), *task_notes(task)]
     yield from (f"- {text(line)}" for line in lines)
 
 

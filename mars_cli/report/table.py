@@ -28,9 +28,7 @@ RECOVERY_NOTES = {
     "no_baseline": "no ar",
     "undefined": "undefined",
 }
-LEGEND = (
-    "tau: acceptance length, delivered tokens per step. Brackets: 95% intervals over documents."
-)
+LEGEND = "tau: acceptance length, delivered tokens per step. Brackets: 95% intervals."
 NOISE_LEGEND = f"{NOISE_MARK} the interval overlaps the A/A noise: no difference is shown."
 Row = Mapping[str, str]  # a lane's cells under their titles
 
@@ -63,7 +61,7 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
         )
         noise = results["noise"].get(name)
         lines = [*concurrency_lines(task, noise), *category_lines(task), *pass_lines(task)]
-        lines += fidelity_lines(task)
+        lines += [*strict_lines(task), *fidelity_lines(task)]
         parts.extend(bullets([*lines, *task_notes(task)]))
     if not tasks:
         parts.append(Text("No task has results."))
@@ -203,6 +201,30 @@ def pass_lines(task: Mapping[str, Any]) -> Iterator[str]:
                 text += f", recovery {_recovery(values, between=' ')}"
             figures.append(text)
         yield numbers.printable(f"{name}: {'; '.join(figures)}")
+
+
+def strict_lines(task: Mapping[str, Any]) -> Iterator[str]:
+    """One line a lane that was timed beside strict: what the rule alone does to its speed."""
+    levels = task.get("concurrency") or []
+    for lane, found in task["lanes"].items():
+        several = len(levels) > 1 and found["strict_speedup"] is not None
+        at = {level: found["by_concurrency"][str(level)] for level in levels} if several else {}
+        figures = [
+            f"{_over_strict(values)} with {level} in flight" for level, values in at.items()
+        ] or [_over_strict(found)]
+        if any(figures):
+            yield numbers.printable(
+                f"{lane}: {', '.join(figures)}: speed over strict with the same draft and K, "
+                "on the same prompts"
+            )
+
+
+def _over_strict(values: Mapping[str, Any]) -> str:
+    if values["strict_speedup"] is None:
+        return ""
+    ends = values["strict_speedup_ci"]
+    same = " (not told apart)" if ends is None or ends[0] <= 1 <= ends[1] else ""
+    return numbers.ratio(values["strict_speedup"]) + _after(" ", numbers.interval(ends)) + same
 
 
 def fidelity_lines(task: Mapping[str, Any]) -> Iterator[str]:

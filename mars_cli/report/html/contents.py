@@ -16,6 +16,7 @@ from mars_cli.report.table import (
     noise_line,
     overall_lines,
     pass_lines,
+    strict_lines,
     task_notes,
     task_title,
 )
@@ -33,7 +34,15 @@ def run_blocks(run: Stored) -> Iterator[Block]:
         rows = tuple(((lane,), *main_cells(found)) for lane, found in task["lanes"].items())
         yield Table(("lane", *MAIN), rows, 1, f"{title}. {legend([run])}")
         more = (*concurrency_lines(task, noise), *category_lines(task), *pass_lines(task))
-        yield Lines((noise_line(noise), *more, *fidelity_lines(task), *task_notes(task)))
+        yield Lines(
+            (
+                noise_line(noise),
+                *more,
+                *strict_lines(task),
+                *fidelity_lines(task),
+                *task_notes(task),
+            )
+        )
     if len(results["tasks"]) > 1:
         yield Heading("Overall")
         yield Lines(tuple(overall_lines(results)))

@@ -43,6 +43,8 @@ LANE_KEYS = {
     "decode_speedup_ci",
     "wall_speedup",
     "wall_speedup_ci",
+    "strict_speedup",
+    "strict_speedup_ci",
     "tokens_per_s",
     "ttft_ms",
     "tpot_ms",

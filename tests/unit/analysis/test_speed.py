@@ -8,7 +8,16 @@ import re
 import pytest
 
 from mars_cli.analysis.speed import repeats_needed, within_noise
-from tests.unit.analysis.built import MARS, STRICT, full_speed, lane_of, results, task, timing
+from tests.unit.analysis.built import (
+    LANES,
+    MARS,
+    STRICT,
+    full_speed,
+    lane_of,
+    results,
+    task,
+    timing,
+)
 
 
 def test_speedup_is_the_ratio_of_the_mean_speeds_over_prompts():
@@ -24,6 +33,37 @@ def test_speedup_is_the_ratio_of_the_mean_speeds_over_prompts():
     assert row["speedup"] == pytest.approx(2.25)
     assert row["wall_speedup"] == pytest.approx(4 / 1.5)
     assert row["tokens_per_s"] == pytest.approx(4.5)
+
+
+def test_what_the_rule_alone_buys_is_the_ratio_to_the_strict_lane_of_its_draft_and_k():
+    # tokens/s of strict 3/1 and 3/3 (mean 2), of mars 3/0.5 and 3/1 (mean 4.5): 2.25.
+    speed = [
+        timing(0, "ar", 6.0),
+        timing(1, "ar", 9.0),
+        timing(0, STRICT, 1.0),
+        timing(1, STRICT, 3.0),
+        timing(0, MARS, 0.5),
+        timing(1, MARS, 1.0),
+    ]
+    found = results(task(speed=speed))
+    row = lane_of(found, MARS)
+    assert row["strict_speedup"] == pytest.approx(2.25)
+    assert row["strict_speedup_ci"][0] < 2.25 < row["strict_speedup_ci"][1]
+    for lane in ("ar", STRICT):
+        assert lane_of(found, lane)["strict_speedup"] is None
+    other_k = [LANES[0], {**LANES[1], "k": 3}, LANES[2]]
+    row = lane_of(results(task(speed=speed), lanes=other_k), MARS)
+    assert row["strict_speedup"] is row["strict_speedup_ci"] is None
+
+
+def test_a_speed_over_strict_that_is_missing_or_rests_on_fewer_prompts_says_so():
+    speed = [timing(0, "ar", 6.0), timing(0, MARS, 0.5), timing(1, MARS, 1.0)]
+    notes = lane_of(results(task(speed=speed)), MARS)["notes"]
+    assert "strict_speedup: its strict lane was not timed" in notes
+    row = lane_of(results(task(speed=[*speed, timing(0, STRICT, 1.0)])), MARS)
+    assert row["strict_speedup"] == pytest.approx(2.0)
+    assert "strict_speedup: over 1 of 2 prompts, those timed in both lanes" in row["notes"]
+    assert any("strict_speedup" in note and "no interval" in note for note in row["notes"])
 
 
 def test_the_control_is_never_part_of_the_baseline():

@@ -19,6 +19,7 @@ from mars_cli.report.table import (
     fidelity_lines,
     noise_line,
     pass_lines,
+    strict_lines,
     summary_table,
     task_notes,
 )
@@ -33,6 +34,7 @@ def lane(**figures):
         (
             *("score", "score_ci", "recovery", "recovery_ci", "recovery_note", "p_value"),
             *("acceptance_length", "speedup", "speedup_ci", "decode_speedup", "decode_speedup_ci"),
+            *("strict_speedup", "strict_speedup_ci"),
             *("wall_speedup", "wall_speedup_ci", "tokens_per_s", "relaxed_per_100_tokens"),
             *("exact_match_ar", "truncated_share", "within_noise"),
             *("largest_loss", "safe", "p_value_holm"),
@@ -158,9 +160,9 @@ overall
   - strict-ngram-k7: speedup 1.20x (geometric mean), recovery 100.0% (mean), tau 1.30 (pooled)
   - mars-ngram-k7-t0.9: speedup 1.71x (geometric mean), recovery 97.1% (mean), tau 1.90 (pooled)
 
-tau: acceptance length, delivered tokens per step. Brackets: 95% intervals over documents. loss ≤:
-the largest loss of recovery, in % points, that the data do not exclude; safe: at most 2. ~ the
-interval overlaps the A/A noise: no difference is shown. Intervals are of this run alone.
+tau: acceptance length, delivered tokens per step. Brackets: 95% intervals. loss ≤: the largest loss
+of recovery, in % points, that the data do not exclude; safe: at most 2. ~ the interval overlaps the
+A/A noise: no difference is shown. Intervals are of this run alone.
 """
 AT_80 = """\
 beside the draft, strict-ngram-k7, mars-ngram-k7-t0.9: async_scheduling is
@@ -193,10 +195,10 @@ overall
   - mars-ngram-k7-t0.9: speedup 1.71x (geometric mean), recovery 97.1% (mean),
     tau 1.90 (pooled)
 
-tau: acceptance length, delivered tokens per step. Brackets: 95% intervals over
-documents. loss ≤: the largest loss of recovery, in % points, that the data do
-not exclude; safe: at most 2. ~ the interval overlaps the A/A noise: no
-difference is shown. Intervals are of this run alone.
+tau: acceptance length, delivered tokens per step. Brackets: 95% intervals. loss
+≤: the largest loss of recovery, in % points, that the data do not exclude;
+safe: at most 2. ~ the interval overlaps the A/A noise: no difference is shown.
+Intervals are of this run alone.
 """
 
 
@@ -441,4 +443,18 @@ def test_fidelity_has_a_line_a_lane_that_was_re_scored() -> None:
         "allows; +0.021 nats a token against ar [0.011, 0.032]",
         "fidelity of wrong: 3.1% of tokens are the target's second choice, 12 none that the rule "
         "allows",
+    ]
+
+
+def test_the_speed_over_strict_is_told_at_each_concurrency_and_whether_it_is_one():
+    apart = {"strict_speedup": 1.29, "strict_speedup_ci": [1.13, 1.47]}
+    alike = {"strict_speedup": 1.16, "strict_speedup_ci": [0.98, 1.43]}
+    alone = {"concurrency": [1], "lanes": {"ar": lane(), MARS: lane(**alike)}}
+    end = ": speed over strict with the same draft and K, on the same prompts"
+    assert list(strict_lines(alone)) == [f"{MARS}: 1.16x [0.98, 1.43] (not told apart){end}"]
+    levels = {"1": apart, "8": alike}
+    both = {"concurrency": [1, 8], "lanes": {MARS: lane(**apart, by_concurrency=levels)}}
+    assert list(strict_lines(both)) == [
+        f"{MARS}: 1.29x [1.13, 1.47] with 1 in flight, 1.16x [0.98, 1.43] (not told apart) with 8 "
+        f"in flight{end}"
     ]
