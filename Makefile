@@ -10,7 +10,7 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-ONE_CORE := OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind
+ONE_CORE := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind
 
 .PHONY: help venv demo test check lock bench clean
 
@@ -30,7 +30,7 @@ demo: venv ## install if needed, then evaluate the embedded model on a few docum
 # Two at a time, engines with one core each; the embedded model has all cores to itself.
 test: venv ## run every test: unit, integration, e2e
 	$(BIN)/pytest -n 2 --dist loadfile tests/unit
-	$(ONE_CORE) $(BIN)/pytest -n 2 --dist loadgroup tests/integration
+	$(ONE_CORE) $(BIN)/pytest -n 2 tests/integration
 	$(BIN)/pytest tests/e2e
 
 check: venv ## lint, formatting, types

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,22 @@ import pytest
 from mars_cli.engine.engine import Engine
 from mars_cli.engine.protocol import EngineSpec
 
-
-def on_v2(item: pytest.Item) -> bool:
-    """Whether Triton's interpreter runs it, which is slow and needs one core."""
-    called = getattr(item, "callspec", None)
-    return called is not None and called.params.get("lab") == "V2"
+ON_V2 = re.compile(r"[\[-]V2[]-]")  # in a test's id
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of two workers one begins with all of V2; else a file is a worker's."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("V2" if on_v2(item) else item.path.stem))
-    items.sort(key=on_v2, reverse=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One worker's is all that Triton's interpreter runs, which is slow; else a file is.
+
+    xdist's own groups do nothing with this pytest.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByEngine(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "V2" if ON_V2.search(nodeid) else nodeid.partition("::")[0]
+
+    return ByEngine(config, log)
 
 
 DRAFT = {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 3}
