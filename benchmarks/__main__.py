@@ -1,7 +1,7 @@
 """What measuring with `mars` costs: `python -m benchmarks [PART...]` (`make bench`: all parts).
 
-Each row is a ratio of two things measured side by side in this run; a part's rows are printed when it
-is done. The exit code is 1 when two sides that must do the same work did not.
+Each row is a ratio of two things measured side by side in this run; a part's rows are printed when
+it is done. The exit code is 1 when two sides that must do the same work did not.
 """
 
 from __future__ import annotations
