@@ -52,7 +52,7 @@ def test_a_killed_run_is_reported_from_its_records(done: Path) -> None:
     assert found.counts == ()
     assert found.results["run"]["status"] == "partial"
     assert found.results["notes"][-1] == (
-        "the run is partial: these are the figures of its records"
+        "The run is partial: these are the figures of its records."
     )
     lanes = found.results["tasks"]["echo"]["lanes"]
     assert {lane: one["score"] for lane, one in lanes.items()} == {
