@@ -15,7 +15,7 @@ pytestmark = pytest.mark.engine
 
 STRICT, RELAXED, ONE = "strict-eagle3-k5", "mars-eagle3-k5-t0.9", "mars-eagle3-k5-t1"
 LANES = ("ar", STRICT, RELAXED, ONE)
-PLAN = "--tasks mars_products,mars_humaneval --limit 4 --max-tokens 40 --theta 0.9 --theta 1.0"
+PLAN = "--tasks mars_products,mars_humaneval --limit 4 --max-tokens 64 --theta 0.9 --theta 1.0"
 SPEED = "--speed-prompts 2 --repeats 1 --allow-code-execution"
 ARGUMENTS = ["eval", *PLAN.split(" "), *SPEED.split(" ")]
 

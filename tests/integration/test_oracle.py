@@ -24,7 +24,7 @@ PROMPT = st.lists(st.integers(2, tiny.VOCABULARY - 1), min_size=1, max_size=12)
     k=st.integers(1, 4),
 )
 @settings(
-    max_examples=15,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
