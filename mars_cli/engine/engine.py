@@ -63,18 +63,18 @@ class Engine:
         return self
 
     def ready(self) -> Self:
-        """Wait until the model is loaded.
+        """Wait until the model is loaded; one that is not started, or could not be, is started.
 
         Raises:
             EngineError: it could not be loaded; the message says why and names the log.
         """
+        if self._process is None:
+            self.start()
         if self._busy:
             self.facts = self._answer()
         return self
 
     def __enter__(self) -> Self:
-        if self._process is None:
-            self.start()
         try:
             return self.ready()
         except BaseException:
