@@ -30,7 +30,9 @@ _ESCAPED = {
     "·": r"$\cdot$",
     "≤": r"$\leq$",
 }
-NEEDS = r"needs \usepackage{booktabs}"
+NEEDS = r"needs \usepackage{booktabs,graphicx}"
+# No wider than the text, by graphicx's own lengths; a narrower table keeps its size.
+_FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}"
 
 
 def latex(blocks: Sequence[Block]) -> str:
@@ -65,7 +67,7 @@ def _table(table: Table, number: int) -> Iterator[str]:
     yield r"  \centering\footnotesize\setlength{\tabcolsep}{3pt}"
     yield rf"  \caption{{{text(clipped(table.caption, 1000))}}}"
     yield rf"  \label{{tab:mars-{number}}}"
-    yield rf"  \begin{{tabular}}{{{kinds}}}"
+    yield rf"  {_FITTED}{{\begin{{tabular}}{{{kinds}}}"
     yield r"    \toprule"
     yield f"    {' & '.join(map(text, table.header))} \\\\"
     yield r"    \midrule"
@@ -74,7 +76,7 @@ def _table(table: Table, number: int) -> Iterator[str]:
         guard = "{}" if first[:1] in ("[", "*") else ""
         yield f"    {' & '.join([guard + first, *others])} \\\\"
     yield r"    \bottomrule"
-    yield r"  \end{tabular}"
+    yield r"  \end{tabular}}"
     yield r"\end{table}"
 
 

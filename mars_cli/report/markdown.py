@@ -12,19 +12,14 @@ from mars_cli.report.blocks import Block, Heading, Lines, clipped
 from mars_cli.report.table import (
     LOSS,
     RECOVERY_NOTES,
-    category_lines,
-    concurrency_lines,
     documents_text,
-    fidelity_lines,
     has_loss,
     is_noise,
     loss_legend,
     loss_words,
     noise_line,
     overall_lines,
-    pass_lines,
-    strict_lines,
-    task_notes,
+    task_lines,
 )
 
 COLUMNS = (
@@ -128,9 +123,7 @@ def _task(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[
     yield from _table(COLUMNS, rows)
     yield ""
     yield f"- {text(noise_line(noise))}"
-    lines = [*concurrency_lines(task, noise), *category_lines(task), *pass_lines(task)]
-    lines += [*strict_lines(task), *fidelity_lines(task), *task_notes(task)]
-    yield from (f"- {text(line)}" for line in lines)
+    yield from (f"- {text(line)}" for line in task_lines(task, noise))
 
 
 def _row(lane: str, found: Mapping[str, Any]) -> Sequence[str]:

@@ -80,11 +80,11 @@ def as_text(
 
 
 def _in_latex(found: Gathered) -> list[Block]:
-    from mars_cli.report.single import opening, tables
+    from mars_cli.report.single import opening, task_blocks
 
     if len(found.runs) > 1:
         return _several(found)
-    return [block for run in found.runs for block in (*opening(run), *tables(run))]
+    return [block for run in found.runs for block in (*opening(run), *task_blocks(run))]
 
 
 def _in_markdown(found: Gathered) -> list[str]:

@@ -19,7 +19,8 @@ from mars_cli.report.table import (
     loss_legend,
     loss_words,
     noise_line,
-    task_notes,
+    overall_lines,
+    task_lines,
     task_title,
 )
 
@@ -90,15 +91,25 @@ def details(run: Stored) -> Iterator[Block]:
         yield Lines((DETAILS_LEGEND,), listed=False)
 
 
-def tables(run: Stored) -> Iterator[Block]:
-    """The main table of each task, each followed by its noise floor and notes."""
-    for name, task in run.results["tasks"].items():
-        title = task_title(name, task)
-        yield Heading(title)
+def task_blocks(run: Stored) -> Iterator[Block]:
+    """Each task's main table and all that is said of it; then the totals and the run's notes."""
+    results = run.results
+    if results["engine_differences"]:
+        yield Lines(tuple(f"beside the draft, {line}" for line in results["engine_differences"]))
+    for name, task in results["tasks"].items():
+        title, noise = task_title(name, task), results["noise"].get(name)
+        yield Heading(name)
+        yield Lines((title.removeprefix(f"{numbers.printable(name)} · "),), listed=False)
         rows = tuple(((lane,), *main_cells(found)) for lane, found in task["lanes"].items())
         yield Table(("lane", *MAIN), rows, 1, f"{title}. {legend([run])}")
-        yield Lines((noise_line(run.results["noise"].get(name)), *task_notes(task)))
-    yield Lines(tuple(run.results["notes"]))
+        yield Lines((noise_line(noise), *task_lines(task, noise)))
+    if len(results["tasks"]) > 1:
+        yield Heading("Overall")
+        yield Lines(tuple(overall_lines(results)))
+    if results["tasks"]:
+        yield Heading("Notes")
+        yield Lines(tuple(results["notes"]))
+        yield Lines((legend([run]),), listed=False)
 
 
 def main_cells(found: Mapping[str, Any]) -> tuple[Cell, ...]:

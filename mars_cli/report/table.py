@@ -59,10 +59,7 @@ def summary_table(results: Mapping[str, Any], width: int) -> RenderableType:
                 expand=False,
             )
         )
-        noise = results["noise"].get(name)
-        lines = [*concurrency_lines(task, noise), *category_lines(task), *pass_lines(task)]
-        lines += [*strict_lines(task), *fidelity_lines(task)]
-        parts.extend(bullets([*lines, *task_notes(task)]))
+        parts.extend(bullets(task_lines(task, results["noise"].get(name))))
     if not tasks:
         parts.append(Text("No task has results."))
     if len(tasks) > 1:
@@ -146,6 +143,16 @@ def noise_line(noise: Mapping[str, Any] | None) -> str:
         f"A/A {value} {numbers.interval(noise['aa_ci'])} (ar against itself): "
         "differences inside are noise"
     )
+
+
+def task_lines(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[str]:
+    """All that stands beneath the noise floor of a task: what no column has room for, its notes."""
+    yield from concurrency_lines(task, noise)
+    yield from category_lines(task)
+    yield from pass_lines(task)
+    yield from strict_lines(task)
+    yield from fidelity_lines(task)
+    yield from task_notes(task)
 
 
 def concurrency_lines(task: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[str]:

@@ -17,12 +17,12 @@ from mars_cli.report.blocks import Block, Heading, Lines
 from mars_cli.report.figures import Answers
 from mars_cli.report.gathered import Gathered
 from mars_cli.report.html.answers import Data, add_answers
-from mars_cli.report.html.contents import facts, run_blocks
+from mars_cli.report.html.contents import facts
 from mars_cli.report.html.pictures import pictures
 from mars_cli.report.html.tables import Section, as_html, folded, sections, text
 from mars_cli.report.numbers import counted
 from mars_cli.report.several import labels, several
-from mars_cli.report.single import details, opening
+from mars_cli.report.single import details, opening, task_blocks
 from mars_cli.report.sweeps import StoredSweep
 from mars_cli.runs.files import read_records
 from mars_cli.runs.layout import by_lane
@@ -38,7 +38,7 @@ def report_page(found: Gathered, sweeps: Sequence[StoredSweep], unread: Sequence
     if len(found.runs) == 1 and not sweeps:
         (run,) = found.runs
         title, *others = opening(run)
-        parts = [*sections([*others, *run_blocks(run)]), *_of_run(data, run)]
+        parts = [*sections([*others, *task_blocks(run)]), *_of_run(data, run)]
     else:
         title, parts = _title(found, sweeps), list(_side_by_side(data, found, sweeps))
     assert isinstance(title, Heading)
@@ -94,7 +94,7 @@ def _of_run(data: Data, run: Stored, *, drawn: bool = True, tables: bool = False
     if drawn and run.results["tasks"]:
         found.append(Section("Figures", pictures(run.results, _records(run))))
     found.append(Section("Documents", _documents(data, run)))
-    blocks = [*(run_blocks(run) if tables else ()), *details(run)]
+    blocks = [*(task_blocks(run) if tables else ()), *details(run)]
     if blocks:
         found.append(
             Section("In detail", folded("all figures of all lanes", as_html(blocks, 1 + tables)))

@@ -149,6 +149,7 @@ def tables(tokens: Any) -> list[set[int]]:
 # Everything that may stand behind a backslash in what we write.
 OURS = {
     *("begin", "end", "centering", "footnotesize", "setlength", "tabcolsep", "caption", "label"),
+    *("resizebox", "ifdim", "width", "linewidth", "else", "fi"),
     *("toprule", "midrule", "bottomrule", "leq", "cdot"),
     *("textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar"),
     *("{", "}", "$", "&", "#", "%", "_", "`", "\\"),
