@@ -151,15 +151,28 @@ class Ngram(DraftConfig):
 
 
 class Suffix(DraftConfig):
-    """Suffix decoding: prompt lookup with counts, over earlier answers too."""
+    """Suffix decoding: prompt lookup with counts, in each request's own text.
 
-    about = "likely continuations in this and earlier answers; needs the package arctic-inference"
+    Its memory of earlier answers is off: lanes answer the same prompts, so that one lane's answer
+    would be the next one's draft.
+    """
+
+    about = "likely continuations of the text itself; needs the package arctic-inference"
 
     method: Literal["suffix"]
     suffix_decoding_max_tree_depth: Whole | None = None
-    suffix_decoding_max_cached_requests: Annotated[int, Field(ge=0)] | None = None
+    suffix_decoding_max_cached_requests: int = 0
     suffix_decoding_max_spec_factor: Annotated[float, Field(ge=0)] | None = None
     suffix_decoding_min_token_prob: Annotated[float, Field(ge=0, le=1)] | None = None
+
+    @field_validator("suffix_decoding_max_cached_requests")
+    @classmethod
+    def _lanes_share_no_answers(cls, requests: int) -> int:
+        if requests:
+            raise ValueError(
+                "must be 0: with answers kept, one lane's answer is the draft of the next lane's"
+            )
+        return requests
 
 
 class CustomClass(DraftConfig):

@@ -139,6 +139,7 @@ def task_results(task: TaskInput, lanes: Sequence[Mapping[str, Any]]) -> dict[st
         "categories": {
             category: {"n": part.n, "lanes": _lanes_results(part, lanes)}
             for category, part in _by_category(task).items()
+            if part.n
         },
     }
 

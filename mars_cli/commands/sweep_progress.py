@@ -79,7 +79,7 @@ def watching(sweep: Sweep) -> Iterator[Watch]:
             what = f", now {', '.join(now[:3])}" if now else ""
             begun = len({group for group, _, _ in cells})
             console.print(
-                f"{done} of {len(cells)} cells done, {begun} of {len(sweep.groups)} groups begun, "
+                f"{done} of {len(cells)} cells done in {begun} of {len(sweep.groups)} groups, "
                 f"about {left} left{what}"
                 if cells
                 else "the first group is being prepared",

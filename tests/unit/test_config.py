@@ -108,6 +108,15 @@ def test_options_of_a_draft_are_those_of_its_method(
     assert said in str(caught.value)
 
 
+def test_suffix_decoding_may_not_draft_from_another_lanes_answer(tmp_path: Path) -> None:
+    kept = {"method": "suffix", "suffix_decoding_max_cached_requests": 100}
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"name: m\nweights: hub:a/b\ndrafts: {{x: {kept}}}\n")
+    with pytest.raises(UsageError, match=r"suffix_decoding_max_cached_requests: must be 0") as said:
+        load_model(str(path))
+    assert "the draft of the next lane's" in str(said.value)
+
+
 def test_hub_id_needs_no_configuration() -> None:
     config = load_model("Qwen/Qwen3-0.6B")
     assert (config.name, config.weights) == ("Qwen3-0.6B", "hub:Qwen/Qwen3-0.6B")
@@ -148,7 +157,7 @@ def test_a_draft_may_have_a_k_of_its_own_and_the_command_line_overrides_both() -
     ("given", "name", "options"),
     [
         ("ngram", "ngram", {"method": "ngram"}),
-        ("suffix", "suffix", {"method": "suffix"}),
+        ("suffix", "suffix", {"method": "suffix", "suffix_decoding_max_cached_requests": 0}),
         ("mtp", "mtp", {"method": "mtp"}),
         ("dflash:org/x", "dflash", {"method": "dflash", "model": "hub:org/x"}),
         ("mine=eagle3:org/x@main", "mine", {"method": "eagle3", "model": "hub:org/x@main"}),

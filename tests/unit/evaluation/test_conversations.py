@@ -154,6 +154,15 @@ def test_results_are_split_by_category(room: Job, fake: Any, tmp_path: Path) -> 
     assert any("nothing scores this task" in note for note in task["notes"])
 
 
+def test_a_category_that_no_answered_document_has_is_left_out(
+    room: Job, fake: Any, tmp_path: Path
+) -> None:
+    job = conversing(room, tmp_path / "data", LINES)
+    keeping_one = {task.name: job.prompts[task.name][:1] for task in job.tasks}
+    results = run_job(dataclasses.replace(job, prompts=keeping_one), tmp_path / "run", fake)
+    assert list(results["tasks"]["mine"]["categories"]) == ["writing"]
+
+
 def test_a_line_may_set_its_own_length(room: Job, tmp_path: Path) -> None:
     (task,) = prompt_tasks([written(tmp_path, LINES)])
     prompts = prepare_prompts(task, room.tokenizer, room.settings, None)

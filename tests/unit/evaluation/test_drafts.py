@@ -40,7 +40,9 @@ def test_each_draft_has_its_lanes_and_all_share_one_autoregressive_lane() -> Non
 def test_the_plan_keeps_the_drafts_that_run_and_no_others() -> None:
     own = BARE.with_drafts(["ngram", "suffix"])
     config = plan.configure(own, {**OPTIONS, "draft": ("suffix",)})
-    assert config.model_dump()["drafts"] == {"suffix": {"method": "suffix"}}
+    assert config.model_dump()["drafts"] == {
+        "suffix": {"method": "suffix", "suffix_decoding_max_cached_requests": 0}
+    }
 
 
 def test_k_of_the_command_line_is_above_a_drafts_own() -> None:
