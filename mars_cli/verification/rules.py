@@ -81,7 +81,7 @@ def typical(
     entropy = -(p * log_p.masked_fill(p == 0, 0.0)).sum(dim=-1)
     p_d = (z_d - z.logsumexp(dim=-1)).exp()
     passes = p_d > (alpha * (-entropy).exp()).clamp(max=epsilon)
-    return passes & ~_is_argmax(z, draft_ids, where=passes)
+    return _in_top(z.shape[-1], z, draft_ids, z_d, where=passes)
 
 
 def topk_delta(target_logits: Tensor, draft_ids: Tensor, k: int = 10, delta: float = 0.6) -> Tensor:
@@ -147,17 +147,8 @@ def _in_top(k: int, z: Tensor, draft_ids: Tensor, z_d: Tensor, *, where: Tensor)
     if z.device.type != "cpu":
         above = (z > z_d.unsqueeze(-1)).sum(dim=-1)
         return where & (above < k) & (z.argmax(dim=-1) != draft_ids)
-    result = where & ~_is_argmax(z, draft_ids, where=where)
-    for row in result.nonzero().flatten().tolist():
-        result[row] = int((z[row] > z_d[row]).sum()) < k
-    return result
-
-
-def _is_argmax(z: Tensor, draft_ids: Tensor, *, where: Tensor) -> Tensor:
-    """Whether the draft is its row's argmax; only rows in `where` must be right."""
-    if z.device.type != "cpu":
-        return z.argmax(dim=-1) == draft_ids
     result = where.clone()
-    for row in where.nonzero().flatten().tolist():
-        result[row] = z[row].argmax() == draft_ids[row]
+    for row in (row for row, passed in enumerate(where.tolist()) if passed):
+        above = (z[row] > z_d[row]).sum()
+        result[row] = (above < k) & (z[row].argmax() != draft_ids[row])
     return result

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 pytestmark = pytest.mark.engine
 
+Moment = Callable[[], float]  # seconds until the next kill
 KILLS = int(os.environ.get("MARS_TEST_KILLS", "1"))
 # What differs from one run to the next: times, and what follows from them.
 OF_TIME = ("speedup", "ttft", "tpot", "tokens_per_s", "throughput", "noise", "seconds", "front")
@@ -52,35 +54,34 @@ def figures(out: Path) -> Any:
     return untimed({key: sweep[key] for key in ("groups", "cells", "settings")})
 
 
-def killed_and_resumed(arguments: list[str], out: Path, log: Path) -> int:
-    """Kill it at random moments of its life, then let it end; how often it was killed."""
-    chance = random.Random(7)
-    kills = 0
+def killed(arguments: list[str], out: Path, log: Path, most: int, moment: Moment) -> int:
+    """Kill it, and what resumes it, at random moments; how often, before it came to its end."""
     resume = [sys.executable, "-m", "mars_cli", "sweep", "--resume", str(out)]
-    while kills < KILLS:
+    for kills in range(most):
         begun = (out / "sweep.json").exists()
         with log.open("ab") as file:
             process = subprocess.Popen(
                 resume if begun else arguments, stdout=file, stderr=file, start_new_session=True
             )
         try:
-            process.wait(timeout=chance.uniform(8, 40))
-            return kills  # it came to its end before the next kill
+            process.wait(timeout=moment())
+            return kills
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
-            kills += 1
             time.sleep(1)  # its children end with it, but not in the same instant
-    return kills
+    return most
 
 
 def test_a_sweep_that_was_killed_ends_with_the_same_figures(
     tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
-    whole, broken, log = tmp_path / "whole", tmp_path / "broken", tmp_path / "log"
+    whole, log = tmp_path / "whole", tmp_path / "log"
+    started = time.monotonic()
     done = subprocess.run(
         command(tiny_checkpoint, whole), capture_output=True, text=True, timeout=800, check=False
     )
+    seconds = time.monotonic() - started
     assert done.returncode == 0, done.stderr
     assert "recommended: none" in done.stdout
     sweep = json.loads((whole / "sweep.json").read_text())
@@ -91,17 +92,28 @@ def test_a_sweep_that_was_killed_ends_with_the_same_figures(
     second = json.loads((whole / "groups/k3/manifest.json").read_text())
     assert second["plan"]["baseline"] == "k2"
 
-    if KILLS == 1:  # the second group is enough to be killed in: the first costs a minute
-        shutil.copytree(whole / "groups/k2", broken / "groups/k2")
-        begun = json.loads((whole / "sweep.json").read_text())
-        (broken / "sweep.json").write_text(json.dumps(begun))
-    assert killed_and_resumed(command(tiny_checkpoint, broken), broken, log) > 0
-    finished = subprocess.run(
-        [sys.executable, "-m", "mars_cli", "sweep", "--resume", str(broken)],
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr + log.read_text()
-    assert figures(broken) == figures(whole)
+    chance = random.Random(7)
+    kills = sweeps = 0
+    while kills < KILLS:
+        broken = tmp_path / f"broken-{sweeps}"
+        sweeps += 1
+        if KILLS == 1:  # the second group is enough to be killed in
+            shutil.copytree(whole / "groups/k2", broken / "groups/k2")
+            shutil.copy(whole / "sweep.json", broken)
+        kills += killed(
+            command(tiny_checkpoint, broken),
+            broken,
+            log,
+            KILLS - kills,
+            lambda: seconds * chance.uniform(0.1, 0.6),
+        )
+        finished = subprocess.run(
+            [sys.executable, "-m", "mars_cli", "sweep", "--resume", str(broken)],
+            capture_output=True,
+            text=True,
+            timeout=800,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr + log.read_text()
+        assert figures(broken) == figures(whole)
+    print(f"killed {kills} times in {sweeps} sweeps of {seconds:.0f} s")

@@ -149,6 +149,7 @@ def _panel(
             0.5, 0.5, "not measured", color=style.GREY, ha="center", transform=panel.transAxes
         )
         panel.set_yticks([])
+        panel.tick_params(axis="x", which="both", bottom=False)
     panel.grid(axis="y")
 
 
