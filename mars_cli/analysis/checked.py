@@ -31,7 +31,10 @@ WORDS = {
     dict: "an object",
 }
 RECOVERY = {"score": Unit.SCORE, "recovery": Unit.PERCENT}
-OVERALL = ("recovery", "acceptance_length", "speedup", "decode_speedup", "wall_speedup")
+OVERALL = (
+    *("recovery", "acceptance_length"),
+    *("speedup", "decode_speedup", "wall_speedup", "strict_speedup"),
+)
 
 
 def checked(results: Any) -> Results:

@@ -366,7 +366,7 @@ def _overall(
     later, outputs = sum(n for n, _ in pooled), sum(n for _, n in pooled)
     values: dict[str, Any] = {"acceptance_length": later / outputs if outputs else None}
     counts = {"acceptance_length": sum(1 for _, n in pooled if n)}
-    for name in ("speedup", "decode_speedup", "wall_speedup"):
+    for name in ("speedup", "decode_speedup", "wall_speedup", "strict_speedup"):
         found = [row[name] for row in rows if row[name]]
         counts[name] = len(found)
         values[name] = math.exp(fmean(map(math.log, found))) if found else None
@@ -377,7 +377,7 @@ def _overall(
     notes = [
         f"{name}: over {count} of {len(rows)} tasks, the others have none"
         for name, count in counts.items()
-        if count < len(rows)
+        if count < len(rows) and (count or name != "strict_speedup")
     ]
     return {**values, "tasks": counts, "notes": notes}
 

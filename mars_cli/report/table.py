@@ -272,8 +272,10 @@ def overall_lines(results: Mapping[str, Any]) -> Iterator[str]:
     for lane, found in results["overall"].items():
         if lane == BASELINE:
             continue
+        over = found["strict_speedup"]
+        rule = "" if over is None else f", {numbers.ratio(over)} over strict"
         figures = (
-            f"speedup {numbers.ratio(found['speedup'])} (geometric mean), "
+            f"speedup {numbers.ratio(found['speedup'])}{rule} (geometric mean), "
             f"recovery {numbers.percent(found['recovery'])} (mean), "
             f"tau {numbers.number(found['acceptance_length'])} (pooled)"
         )

@@ -225,6 +225,11 @@ def test_overall_takes_the_geometric_mean_of_speedups_and_pools_acceptance():
     assert whole["acceptance_length"] == (20 * 2 * 2 + 20 * 2 * 5) / 80
     assert whole["recovery"] == 100.0
     assert whole["tasks"]["recovery"] == 1
+    over_strict = [row["strict_speedup"] for row in (first, second)]
+    assert whole["strict_speedup"] == pytest.approx(math.sqrt(math.prod(over_strict)))
+    strict = found["overall"][STRICT]  # which has no such figure, and no note that says so
+    assert (strict["strict_speedup"], strict["tasks"]["strict_speedup"]) == (None, 0)
+    assert not any("strict_speedup" in note for note in strict["notes"])
     assert "recovery: over 1 of 2 tasks, the others have none" in whole["notes"]
 
 
