@@ -78,7 +78,12 @@ def load(folder: Path, *, records: bool = True) -> Stored:
     manifest = manifest_of(folder)
     if is_trace(manifest):
         raise Unreadable(f"{folder}: a trace; see its trace.json and figures/")
-    results = _read_results(folder)
+    try:
+        results = _read_results(folder)
+    except Unreadable as error:
+        if not manifest.get("tasks"):
+            raise
+        raise Unreadable(f"{error}; without that file, figures come from the records") from None
     status = manifest.get("status")
     if results is not None and status in (None, results["run"]["status"]):
         return Stored(folder, manifest, results)

@@ -14,6 +14,7 @@ from mars_cli.analysis.rebuild import rebuild
 from mars_cli.analysis.stored import load
 from mars_cli.evaluation.evaluate import evaluate
 from mars_cli.evaluation.job import Job
+from mars_cli.runs.reading import Unreadable
 from mars_cli.runs.run import Run, read_manifest
 from tests.unit.evaluation.conftest import Silent
 
@@ -70,3 +71,13 @@ def test_records_that_give_no_results_are_counted(done: Path) -> None:
         ("strict-ngram-k7", "6 of 6"),
         ("mars-ngram-k7-t0.9", "6 of 6"),
     }
+
+
+def test_broken_results_say_that_the_records_can_take_their_place(done: Path) -> None:
+    written = results_of(done)
+    broken = done / "results.json"
+    broken.write_text(broken.read_text()[:200])
+    with pytest.raises(Unreadable, match="without that file, figures come from the records"):
+        load(done)
+    broken.unlink()
+    assert load(done).results["tasks"].keys() == written["tasks"].keys()
