@@ -67,7 +67,7 @@ def as_text(
         from mars_cli.report.tidy import as_csv, rows
 
         runs = [*found.runs, *(run for sweep in sweeps for run in sweep.groups)]
-        return as_csv(rows(runs, found.pairs))
+        return as_csv(rows(runs, found.pairs, every_level=True))
     swept = [block for sweep in sweeps for block in sweep.blocks]
     if form == "latex":
         from mars_cli.report.latex import latex

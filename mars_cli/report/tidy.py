@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mars_cli.analysis.figures import FIDELITY, FIGURES, INTERVALS, Unit
+from mars_cli.analysis.figures import FIDELITY, FIGURES, INTERVALS, SPEEDS, Unit
 from mars_cli.analysis.stored import Stored
 from mars_cli.report import numbers
 
@@ -58,8 +58,13 @@ COLUMNS = (
 )
 
 
-def rows(runs: Sequence[Stored], pairs: Sequence[Paired] = ()) -> Iterator[Row]:
-    """One row a run, task and lane, in that order; keys are COLUMNS."""
+def rows(
+    runs: Sequence[Stored], pairs: Sequence[Paired] = (), *, every_level: bool = False
+) -> Iterator[Row]:
+    """One row a run, task and lane, in that order; keys are COLUMNS.
+
+    With `every_level` one more for each concurrency but the first, with its speeds alone.
+    """
     by_place = {(id(pair.run), pair.task, pair.lane): pair for pair in pairs}
     for run in runs:
         results = run.results
@@ -68,22 +73,25 @@ def rows(runs: Sequence[Stored], pairs: Sequence[Paired] = ()) -> Iterator[Row]:
         about = {**results["run"], "run": run.id, "model": model.get("name") or model.get("id")}
         for name, task in results["tasks"].items():
             noise = results["noise"][name]
-            of_task = {
-                **task,
-                "concurrency": next(iter(task["concurrency"]), None),
-                **_ends("aa_speedup", noise["aa_speedup"], noise["aa_ci"]),
-            }
+            level, *further = task["concurrency"] or [None]
             for lane, found in task["lanes"].items():
                 row: Row = dict.fromkeys(COLUMNS)
                 row |= {key: about.get(key) for key in _RUN}
                 row |= {"task": name, "lane": lane}
-                row |= {key: of_task.get(key) for key in (*_TASK, "notes")}
+                row |= {key: task.get(key) for key in _TASK}
                 row |= {key: lanes.get(lane, {}).get(key) for key in _LANE}
-                row |= _figures(found)
-                row |= _paired(by_place.get((id(run), name, lane)))
                 said = (results, task, found, found["fidelity"])
-                row["notes"] = [note for part in said for note in part["notes"]]
-                yield row
+                yield {
+                    **row,
+                    **_timed(level, noise),
+                    **_figures(found),
+                    **_paired(by_place.get((id(run), name, lane))),
+                    "notes": [note for part in said for note in part["notes"]],
+                }
+                for other in further if every_level else ():
+                    floor = noise["by_concurrency"].get(str(other), {})
+                    speeds = found["by_concurrency"][str(other)]
+                    yield {**row, **_timed(other, floor), **_of("", SPEEDS, speeds)}
 
 
 def as_csv(found: Iterable[Row], columns: Sequence[str] = COLUMNS) -> str:
@@ -98,13 +106,19 @@ def as_csv(found: Iterable[Row], columns: Sequence[str] = COLUMNS) -> str:
 def _figures(found: Mapping[str, Any]) -> Row:
     row: Row = {"recovery_note": found["recovery_note"]}
     row["acceptance_per_position"] = found["acceptance_per_position"]
-    for prefix, units, values in (
-        ("", FIGURES, found),
-        ("fidelity_", FIDELITY, found["fidelity"]),
-    ):
-        for name in units:
-            ends = values[f"{name}_ci"] if name in INTERVALS else None
-            row |= _ends(f"{prefix}{name}", values[name], ends)
+    return row | _of("", FIGURES, found) | _of("fidelity_", FIDELITY, found["fidelity"])
+
+
+def _timed(level: int | None, noise: Mapping[str, Any]) -> Row:
+    floor = _ends("aa_speedup", noise.get("aa_speedup"), noise.get("aa_ci"))
+    return {"concurrency": level, **floor}
+
+
+def _of(prefix: str, names: Iterable[str], values: Mapping[str, Any]) -> Row:
+    row: Row = {}
+    for name in names:
+        ends = values[f"{name}_ci"] if name in INTERVALS else None
+        row |= _ends(f"{prefix}{name}", values[name], ends)
     return row
 
 
