@@ -199,8 +199,7 @@ def answer(
         request_for(prompt, key, use_prefix_cache=True, seed=lane.seed)
         for key, prompt in missing.items()
     ]
-    run.starting(min(concurrency, len(missing)))
-    waiting = len(missing) - concurrency
+    run.starting(len(missing), concurrency)
     for generation in engine.generate(requests, concurrency):
         prompt = missing[generation.id]
         yield {
@@ -211,9 +210,6 @@ def answer(
             **generation_record(generation),
             "scores": None,
         }
-        if waiting > 0:  # the engine has let the next one in
-            run.starting(1)
-            waiting -= 1
 
 
 def prepare_prompts(

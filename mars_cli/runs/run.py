@@ -101,7 +101,7 @@ class Run:
     def __exit__(self, *exception: object) -> None:
         session = self.session
         session["ended"] = now()
-        session["in_flight_at_end"] = session["requests_started"] - session["records"]
+        _settle(session)
         self.save()
         self._lock.release()
 
@@ -115,9 +115,18 @@ class Run:
         """Write the manifest, atomically."""
         write_json(self.folder / "manifest.json", self.manifest)
 
-    def starting(self, requests: int) -> None:
-        """Note that an engine is about to work on this many more requests, before it does."""
-        self.session["requests_started"] += requests
+    def starting(self, requests: int, in_flight: int | None = None) -> None:
+        """Note, before it happens, that an engine works on these next, so many at a time (or all).
+
+        One note serves for all: as each is recorded the engine takes up another.
+        """
+        session = self.session
+        session["requests_started"] = _started(session)
+        session["batch"] = {
+            "requests": requests,
+            "in_flight": requests if in_flight is None else in_flight,
+            "records_before": session["records"],
+        }
         self.save()
 
     def append(self, path: Path, record: Record) -> None:
@@ -175,7 +184,25 @@ class Run:
             if session["ended"] is None:
                 session["ended"] = "killed"
                 session["records"] = found[session["number"]]
-                session["in_flight_at_end"] = session["requests_started"] - session["records"]
+                _settle(session)
+
+
+def _started(session: Mapping[str, Any]) -> int:
+    """Requests that engines have begun: of the batch, what is recorded and what is in flight."""
+    started: int = session["requests_started"]
+    batch = session.get("batch")
+    if batch is None:
+        return started
+    recorded: int = session["records"] - batch["records_before"]
+    in_flight: int = min(batch["in_flight"], batch["requests"] - recorded)
+    return started + recorded + in_flight
+
+
+def _settle(session: dict[str, Any]) -> None:
+    """Say of a session that is over how many requests it had begun, and how many were lost."""
+    session["requests_started"] = _started(session)
+    session.pop("batch", None)
+    session["in_flight_at_end"] = session["requests_started"] - session["records"]
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

@@ -206,3 +206,15 @@ def make_job(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: Path) -> 
         return job_for(task, tiny_tokenizer, **options)
 
     return make
+
+
+@pytest.fixture
+def first(job: Job, fake: Any, tmp_path: Path) -> Path:
+    """A complete run of `job`, which others may take answers from."""
+    from tests.unit.evaluation.taking import run_job
+
+    folder = tmp_path / "first"
+    run_job(job, folder, fake)
+    fake.asked.clear()
+    fake.requests.clear()
+    return folder

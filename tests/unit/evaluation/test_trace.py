@@ -112,7 +112,7 @@ def test_what_an_engine_left_behind_when_it_died_is_not_lost_and_not_doubled(
     pq.write_table(pq.read_table(folder / "00001.parquet"), folder / "00002.parquet")  # a stray
     with Run(tmp_path / "run", PLAN, {}) as run:
         traced(job, run, engine())
-        assert run.session["requests_started"] == 4
+    assert run.session["requests_started"] == 4
     assert rows_of(folder) == 18
     answers = list(read_records(folder.with_suffix(".jsonl")))
     assert sorted(one["doc_id"] for one in answers) == list(range(6))

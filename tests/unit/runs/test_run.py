@@ -37,6 +37,23 @@ def test_sessions_add_up_to_the_records_and_what_was_in_flight(tmp_path: Path) -
     assert started == 5 + killed["in_flight_at_end"]
 
 
+def test_of_a_batch_only_what_was_in_flight_is_lost(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", PLAN, {})
+    run.__enter__()
+    for batch, (requests, answered) in enumerate([(9, 2), (9, 8)]):  # the first one failed
+        run.starting(requests, in_flight=4)
+        for number in range(answered):
+            run.append(run.quality("t", "ar"), {"key": f"{batch}-{number}"})
+    run._lock.release()  # killed
+    with Run(tmp_path / "run", PLAN, {}):
+        pass
+    manifest = read_manifest(tmp_path / "run")
+    assert manifest is not None
+    killed = manifest["sessions"][0]
+    assert (killed["records"], killed["in_flight_at_end"]) == (10, 4 + 1)
+    assert killed["requests_started"] == 15
+
+
 def test_second_process_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     with Run(tmp_path, PLAN, {}), pytest.raises(UsageError, match="another mars"):
         Run(tmp_path, PLAN, {}).__enter__()
