@@ -60,6 +60,8 @@ def _folder(reference: str, sha256: str | None = None) -> Path:
 def _hint(options: Config, reference: str | None) -> str:
     if options["method"] == "suffix":
         return "pip install arctic-inference, or another draft"
+    if options["method"] == "custom_class":
+        return "name the folder that the module lies in with PYTHONPATH"
     if reference is None:
         return "another --draft, such as ngram"
     return "each draft is made for one target: docs/models.md"

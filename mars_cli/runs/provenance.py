@@ -67,14 +67,15 @@ def digest(value: Any, length: int = 16) -> str:
 
 
 def fingerprint(checkpoint: Path) -> str:
-    """Identifies a checkpoint folder by its contents: small files whole, large ones by samples.
+    """Identifies a checkpoint, or a file, by its contents: small files whole, large by samples.
 
     Names, sizes, and the first and last MiB of each file: a copy has the same fingerprint, and
     other weights have another.
     """
     edge = 2**20
     found = hashlib.sha256()
-    for path in sorted(p for p in checkpoint.iterdir() if p.is_file()):
+    files = checkpoint.iterdir() if checkpoint.is_dir() else [checkpoint]
+    for path in sorted(p for p in files if p.is_file()):
         size = path.stat().st_size
         found.update(f"{path.name} {size}\n".encode())
         with path.open("rb") as file:

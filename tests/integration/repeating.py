@@ -15,3 +15,10 @@ class Repeating:
 
     def propose(self, sampled: list[list[int]], *_: Any, **__: Any) -> list[list[int]]:
         return [[tokens[-1]] * self._k if tokens else [] for tokens in sampled]
+
+
+class Broken:
+    """Fails as it is made."""
+
+    def __init__(self, _: Any) -> None:
+        raise RuntimeError("broken on purpose")

@@ -24,9 +24,9 @@ KILLS = int(os.environ.get("MARS_TEST_KILLS", "1"))
 OF_TIME = ("speedup", "ttft", "tpot", "tokens_per_s", "throughput", "noise", "seconds", "front")
 
 
-def command(checkpoint: Path, out: Path) -> list[str]:
+def command(checkpoint: Path, out: Path, cells: str = "--theta 0.5,0.9 --k 2,3") -> list[str]:
     options = (
-        "--tasks mars_products --limit 3 --theta 0.5,0.9 --k 2,3 --speed-prompts 1 --repeats 1 "
+        f"--tasks mars_products --limit 3 {cells} --speed-prompts 1 --repeats 1 "
         "--max-tokens 24 --dtype float32 --max-num-seqs 2 --engine-arg enforce_eager=true"
     )
     model = ["--model", str(checkpoint)]
@@ -117,3 +117,33 @@ def test_a_sweep_that_was_killed_ends_with_the_same_figures(
         assert finished.returncode == 0, finished.stderr + log.read_text()
         assert figures(broken) == figures(whole)
     print(f"killed {kills} times in {sweeps} sweeps of {seconds:.0f} s")
+
+
+def test_a_draft_that_cannot_be_loaded_costs_its_own_cells_alone(
+    tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    classes = "tests.integration.repeating"
+    drafts = " ".join(
+        f"--draft {name}=custom_class:{classes}.{name.title()}" for name in ("repeating", "broken")
+    )
+    done = subprocess.run(
+        command(tiny_checkpoint, tmp_path / "out", f"--theta 0.5 --k 2 {drafts}"),
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 3, done.stderr
+    sweep = json.loads((tmp_path / "out/sweep.json").read_text())
+    assert {(cell["lane"], cell["status"]) for cell in sweep["cells"]} == {
+        ("strict-repeating-k2", "done"),
+        ("mars-repeating-k2-t0.5", "done"),
+        ("strict-broken-k2", "failed"),
+        ("mars-broken-k2-t0.5", "failed"),
+    }
+    assert all("broken on purpose" in cell["reason"] for cell in sweep["cells"] if cell["reason"])
+    assert "broken on purpose" in " ".join(done.stdout.split())
+    whole, failed = sweep["groups"]
+    assert (whole["status"], failed["status"]) == ("complete", "failed")
+    assert (tmp_path / "out" / failed["log"]).is_file()

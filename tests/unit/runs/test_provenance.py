@@ -23,6 +23,14 @@ def test_copy_has_the_same_fingerprint_and_other_weights_another(tmp_path: Path)
         assert fingerprint(first) != fingerprint(tmp_path / "b")
 
 
+def test_a_single_file_has_a_fingerprint_too(tmp_path: Path) -> None:
+    module = tmp_path / "mine.py"
+    module.write_text("x = 1")
+    before = fingerprint(module)
+    module.write_text("x = 2")
+    assert fingerprint(module) != before
+
+
 def test_data_file_is_known_by_its_contents(tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl"
     path.write_text("abc")
