@@ -84,11 +84,14 @@ def confirmation(sweep: Mapping[str, Any]) -> Iterator[str]:
 
 
 def failures(sweep: Mapping[str, Any]) -> Iterator[str]:
-    """The cells, and the groups that never began, which failed."""
+    """The cells, and the groups that never began, which failed; a reason once a task."""
+    failed: dict[tuple[str, str], list[str]] = {}
     for cell in sweep["cells"]:
         if cell["status"] == "failed":
-            where = f"{cell['task']} {cell['lane']}"
-            yield numbers.printable(f"failed: {where}: {cell['reason'] or 'not measured yet'}")
+            key = (cell["task"], cell["reason"] or "not measured yet")
+            failed.setdefault(key, []).append(cell["lane"])
+    for (task, reason), lanes in failed.items():
+        yield numbers.printable(f"failed: {task} {', '.join(lanes)}: {reason}")
     measured = {cell["group"] for cell in sweep["cells"]}
     for group in sweep["groups"]:
         if group["id"] not in measured and group["status"] == "failed":
