@@ -12,7 +12,7 @@ from mars_cli.analysis.stored import Stored
 from mars_cli.report import numbers
 from mars_cli.report.blocks import Block, Cell, Heading, Lines, Table, figure
 from mars_cli.report.single import MAIN, legend, main_cells, minute, model_name
-from mars_cli.report.table import LOSS, documents_text, noise_line, task_notes
+from mars_cli.report.table import LOSS, documents_text, noise_line, strict_lines, task_notes
 
 if TYPE_CHECKING:
     from mars_cli.analysis.across import Paired
@@ -114,7 +114,8 @@ def _task(task: str, having: Sequence[Stored], of: Mapping[int, str]) -> Iterato
         label = of[id(run)]
         prompts = numbers.counted(found["n_speed"], "timed prompt")
         size = f"{documents_text(found)}, {prompts} ({found['speed_mode']})"
-        said = (size, noise_line(run.results["noise"].get(task)), *task_notes(found))
+        floor = noise_line(run.results["noise"].get(task))
+        said = (size, floor, *strict_lines(found), *task_notes(found))
         notes += [(note, label) for note in said]
     yield Lines(tuple(_grouped(notes, len(having))))
 
