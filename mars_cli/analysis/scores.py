@@ -155,7 +155,7 @@ def _metric(
     right = sum(theirs) if higher_is_better else len(theirs) - sum(theirs)
     if zero_one and right < FEWEST_RIGHT:
         notes.append(
-            f"recovery: ar got only {right:.4g} of {len(theirs)} documents right"
+            f"recovery: ar got {right:.4g} of {len(theirs)} documents right"
             f"{', averaged over samples' if averaged else ''}; "
             f"below {FEWEST_RIGHT} no ratio is given"
         )

@@ -42,7 +42,7 @@ class Stored:
     """A run that was read. `manifest` is empty where only results.json was copied.
 
     `counts` are given for a run without figures: it was killed before they were made. `from_file`:
-    the figures are those of its results.json.
+    the figures are those of its results.json. `broken`: why its records give no figures.
     """
 
     folder: Path
@@ -50,6 +50,7 @@ class Stored:
     results: Results
     counts: tuple[Count, ...] = field(default=())
     from_file: bool = True
+    broken: str | None = None
 
     @property
     def id(self) -> str:
@@ -87,8 +88,10 @@ def load(folder: Path, *, records: bool = True) -> Stored:
     status = manifest.get("status")
     if results is not None and status in (None, results["run"]["status"]):
         return Stored(folder, manifest, results)
+    broken = None
     if manifest.get("tasks") and records:
         rebuilt = _rebuilt(folder, manifest)
+        broken = rebuilt if isinstance(rebuilt, str) else None
         if isinstance(rebuilt, dict):
             rebuilt["notes"].append(f"The run is {status}: these are the figures of its records.")
             return Stored(folder, manifest, rebuilt, from_file=False)
@@ -102,7 +105,7 @@ def load(folder: Path, *, records: bool = True) -> Stored:
     results = results or _without_figures(folder, manifest)
     results["run"]["status"] = status
     results["notes"].append(f"the run is {status}: {note}")
-    return Stored(folder, manifest, results, counts, from_file=known)
+    return Stored(folder, manifest, results, counts, from_file=known, broken=broken)
 
 
 def _rebuilt(folder: Path, manifest: Mapping[str, Any]) -> Results | str:

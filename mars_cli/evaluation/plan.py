@@ -73,6 +73,7 @@ def prepare(
     if (most := max(job.concurrency)) > job.speed_prompts > 0:
         progress.note(f"--concurrency {most}: {job.speed_prompts} prompts at most are in flight")
     plan["fingerprint"] = job.fingerprint
+    _check_files(out, job)
     check_folder(out, plan)
     if baseline is not None:
         baseline = settle(baseline, job, plan)
@@ -83,6 +84,23 @@ def prepare(
         facts["sandbox"] = list(sandbox.isolation())
         progress.note(f"code from the model runs in: {', '.join(facts['sandbox'])}")
     return job, plan, facts
+
+
+def _check_files(out: Path, job: Job) -> None:
+    """Refuse to go on with other weights, or another class that drafts, than the run began with.
+
+    Raises:
+        UsageError: the files of the model or of a draft have changed.
+    """
+    begun = ((read_manifest(out) or {}).get("plan") or {}).get("fingerprint") or job.fingerprint
+    files = [Path(job.weights), *draft_files(job.specs)]
+    if len(begun) == len(job.fingerprint) == len(files):
+        for path, there, here in zip(files, begun, job.fingerprint, strict=True):
+            if there != here:
+                raise UsageError(
+                    f"--out {out}: {path} has changed since this run began",
+                    hint=f"give another folder; --baseline {out} takes what ar answered there",
+                )
 
 
 def configure(own: ModelConfig, options: dict[str, Any]) -> ModelConfig:

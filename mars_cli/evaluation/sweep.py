@@ -41,13 +41,17 @@ Watch = Callable[[dict[CellName, str]], None]  # what has become of each cell
 
 @dataclass
 class Sweep:
-    """A sweep in its folder. `slots` are what groups may run on side by side, as environments."""
+    """A sweep in its folder. `slots` are what groups may run on side by side, as environments.
+
+    `refused`: of groups that could not even begin, or go on, why; by id.
+    """
 
     folder: Path
     plan: dict[str, Any]
     created: str
     groups: list[Group]
     slots: list[dict[str, str]] = field(default_factory=lambda: [{}])
+    refused: dict[str, str] = field(default_factory=dict)
 
     def of(self, group: Group) -> Path:
         """The group's run directory."""
@@ -117,10 +121,14 @@ class Sweep:
         folder = self.of(group)
         manifest, status = read_manifest(folder) or {}, self.status(group)
         log = folder.parent / f"{group.id}.log"
-        reason = None
+        reason, refused = None, self.refused.get(group.id)
         if status in ("failed", "partial") or (status == "waiting" and log.exists()):
-            reason = _last_words(log)
-            status = "failed" if status == "waiting" else status
+            reason = refused or _last_words(log)
+            status = "failed" if status == "waiting" or refused else status
+        failures = manifest.get("failures", [])
+        if refused:  # what it died of before is not what holds it up now
+            now = {"phase": "not run again", "reason": refused}
+            failures = [{**failure, **now} for failure in failures]
         return {
             "id": group.id,
             "temperature": group.temperature,
@@ -128,7 +136,7 @@ class Sweep:
             "reason": reason,
             "log": str(log.relative_to(self.folder)) if log.exists() else None,
             "expected": self.expected(group),
-            "failures": manifest.get("failures", []),
+            "failures": failures,
             "results": _results(folder),
         }
 
@@ -151,8 +159,11 @@ def run_sweep(sweep: Sweep, watch: Watch, start: Start | None = None) -> dict[st
                     running[slot] = group, start(sweep.command(group), log, environment)
             time.sleep(POLL_S)
             watch(progress(sweep, {group.id for group, _ in running.values()}))
-            for slot, (_, process) in list(running.items()):
+            for slot, (group, process) in list(running.items()):
                 if process.poll() is not None:
+                    if process.returncode == UsageError.exit_code:
+                        log = sweep.of(group).parent / f"{group.id}.log"
+                        sweep.refused[group.id] = _last_words(log) or "refused"
                     del running[slot]
                     sweep.write()
     except BaseException:
@@ -300,14 +311,18 @@ def _results(folder: Path) -> dict[str, Any] | None:
 
 
 def _last_words(log: Path) -> str | None:
-    """What a group's command said of its failure."""
+    """What a group's command said of its failure, and its hint."""
     if not log.exists():
         return None
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    told = [line for line in lines if line.startswith(("error: ", "failed: "))]
-    words = [line for line in lines if line.strip()]
-    every = told or words
-    return every[-1] if every else None
+    lines = [line for line in lines if line.strip()]
+    told = [n for n, line in enumerate(lines) if line.startswith(("error: ", "failed: "))]
+    last = told[-1] if told else len(lines) - 1
+    return "; ".join(lines[last : last + 1] + [x for x in lines[last + 1 :] if _is_hint(x)]) or None
+
+
+def _is_hint(line: str) -> bool:
+    return line.startswith("hint: ")
 
 
 def open_sweep(folder: Path) -> dict[str, Any]:

@@ -34,6 +34,8 @@ def read(
     for folder in folders:
         try:
             found.append(load(folder, records=records))
+            if (broken := found[-1].broken) is not None:
+                unread(f"{folder}: the records do not give results ({broken})")
         except Unreadable as error:
             unread(str(error))
     return found

@@ -91,7 +91,14 @@ def rows(
                 for other in further if every_level else ():
                     floor = noise["by_concurrency"].get(str(other), {})
                     speeds = found["by_concurrency"][str(other)]
-                    yield {**row, **_timed(other, floor), **_of("", SPEEDS, speeds)}
+                    yield {
+                        **row,
+                        **_timed(other, floor),
+                        **_of("", SPEEDS, speeds),
+                        "notes": [
+                            n for n in found["notes"] if n.startswith(f"concurrency {other}: ")
+                        ],
+                    }
 
 
 def as_csv(found: Iterable[Row], columns: Sequence[str] = COLUMNS) -> str:

@@ -281,3 +281,19 @@ def test_command_refuses_and_writes_nothing(
     assert command("--out", first, "--baseline", first) == 2
     assert fake.asked == []
     assert not (tmp_path / "second").exists()
+
+
+def test_command_does_not_go_on_with_other_files(
+    command: Callable[..., int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = str(tmp_path / "run")
+    assert command("--theta", "0.9", "--out", out) == 0
+    monkeypatch.setattr("mars_cli.evaluation.plan.fingerprint", lambda path: "other")
+    capsys.readouterr()
+    assert command("--theta", "0.9", "--out", out) == 2
+    said = capsys.readouterr().err
+    assert "has changed since this run began" in said
+    assert f"--baseline {out} takes what ar answered there" in said

@@ -14,6 +14,7 @@ from mars_cli.analysis.rebuild import rebuild
 from mars_cli.analysis.stored import load
 from mars_cli.evaluation.evaluate import evaluate
 from mars_cli.evaluation.job import Job
+from mars_cli.report.gathered import read
 from mars_cli.runs.reading import Unreadable
 from mars_cli.runs.run import Run, read_manifest
 from tests.unit.evaluation.conftest import Silent
@@ -66,6 +67,9 @@ def test_records_that_give_no_results_are_counted(done: Path) -> None:
     (done / "records/speed/echo.jsonl").write_text("[]\n")
     found = load(done)
     assert "the records do not give results" in found.results["notes"][-1]
+    told: list[str] = []
+    read([done], told.append)
+    assert told == [f"{done}: the records do not give results ({found.broken})"]
     assert {(one.lane, one.answers) for one in found.counts} == {
         ("ar", "6 of 6"),
         ("strict-ngram-k7", "6 of 6"),

@@ -111,6 +111,25 @@ def test_a_group_that_fails_leaves_the_others_whole_and_runs_again(tmp_path: Pat
     assert found["run"]["status"] == "complete"
 
 
+def test_a_group_that_may_not_go_on_says_why_and_not_what_it_died_of(tmp_path: Path) -> None:
+    folder = tmp_path / "groups/k7"
+    write_run(folder, "failed", [])
+    manifest = json.loads((folder / "manifest.json").read_text())
+    lanes = manifest["plan"]["lanes"]
+    died = {"phase": "quality", "task": None, "lanes": lanes, "reason": "boom"}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "failures": [died]}))
+
+    def refuse(command: Any, log: Path, environment: Any) -> subprocess.Popen[bytes]:
+        log.write_text("error: mine.py has changed\nhint: another folder\n")
+        return subprocess.Popen([sys.executable, "-c", "raise SystemExit(2)"])
+
+    found = run_sweep(sweep_in(tmp_path, "k7"), lambda cells: None, refuse)
+    said = "error: mine.py has changed; hint: another folder"
+    assert found["groups"][0]["reason"] == said
+    assert {cell["reason"] for cell in found["cells"]} == {f"not run again: {said}"}
+    assert "boom" not in json.dumps(found)
+
+
 def test_slots_run_groups_side_by_side_each_with_its_own_environment(tmp_path: Path) -> None:
     start = Starting(sleep=1.0)
     run_sweep(sweep_in(tmp_path, "k7", "k9", slots=2), lambda cells: None, start)

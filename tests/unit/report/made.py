@@ -29,7 +29,7 @@ PLAN = {
 }
 CREATED = "2026-11-29T18:02:00+00:00"
 SCOPE = "Intervals are 95% over documents; they do not cover engine restarts or other machines."
-LOW_BASE = "recovery: ar got only 1 of 12 documents right; below 10 no ratio is given"
+LOW_BASE = "recovery: ar got 1 of 12 documents right; below 10 no ratio is given"
 
 
 def right(flags: list[int], **fields: Any) -> list[dict[str, Any]]:

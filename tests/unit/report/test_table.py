@@ -60,7 +60,7 @@ def facts(name, lanes, notes=()):
     }
 
 
-LOW_BASE = "recovery: ar got only 1 of 12 documents right; below 10 no ratio is given"
+LOW_BASE = "recovery: ar got 1 of 12 documents right; below 10 no ratio is given"
 PRODUCTS = facts(
     "mars_products",
     {
@@ -154,7 +154,7 @@ mars_humaneval · exact_match,none · 12 documents, 8 timed prompts (interleaved
   strict-ngram-k7     0.083            – low base          –  1.50    1.40x [1.30, 1.50]   30.1
   mars-ngram-k7-t0.9  0.000            – low base          –  2.44    2.40x [2.10, 2.70]   52.0
   noise floor not measured: no prompt was timed twice with ar
-  - all lanes: recovery: ar got only 1 of 12 documents right; below 10 no ratio is given
+  - all lanes: recovery: ar got 1 of 12 documents right; below 10 no ratio is given
   - mars-ngram-k7-t0.9: 33% of the answers were cut off by the length limit
 
 overall
@@ -187,8 +187,8 @@ mars_humaneval · exact_match,none · 12 documents, 8 timed prompts (interleaved
   mars-ngram-k7-t0.9  0.000     – low base       –  2.44           2.40x   52.0
                                                             [2.10, 2.70]
   noise floor not measured: no prompt was timed twice with ar
-  - all lanes: recovery: ar got only 1 of 12 documents right; below 10 no ratio
-    is given
+  - all lanes: recovery: ar got 1 of 12 documents right; below 10 no ratio is
+    given
   - mars-ngram-k7-t0.9: 33% of the answers were cut off by the length limit
 
 overall
