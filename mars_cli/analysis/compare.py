@@ -377,6 +377,7 @@ def _overall(
     notes = [
         f"{name}: over {count} of {len(rows)} tasks, the others have none"
         for name, count in counts.items()
+        # A lane that has no strict lane beside it lacks that figure by its nature.
         if count < len(rows) and (count or name != "strict_speedup")
     ]
     return {**values, "tasks": counts, "notes": notes}

@@ -114,10 +114,10 @@ def speculative_config(draft: Draft | None, k: int) -> dict[str, Any] | None:
     return {**options, "num_speculative_tokens": k}
 
 
-def draft_files(specs: dict[str, EngineSpec]) -> list[Path]:
-    """What the drafts consist of: their checkpoints, and the module of a class of one's own."""
+def files_of(weights: str, specs: dict[str, EngineSpec]) -> list[Path]:
+    """What answers are made of: the target's checkpoint, those of drafts, a class's own module."""
     settings = [spec.args["speculative_config"] or {} for spec in specs.values()]
-    return list(_files(one for one in settings if "model" in one))
+    return [Path(weights), *_files(one for one in settings if "model" in one)]
 
 
 def _files(settings: Iterable[dict[str, Any]]) -> Iterable[Path]:

@@ -16,7 +16,7 @@ from mars_cli.assets import resolve_weights
 from mars_cli.config import SPLITS, ModelConfig, load_model
 from mars_cli.engine.draft_checks import check_drafts, check_sampling
 from mars_cli.engine.lane import Lane, plan_lanes
-from mars_cli.engine.setup import draft_files, engine_specs, fit_side_by_side
+from mars_cli.engine.setup import engine_specs, files_of, fit_side_by_side
 from mars_cli.errors import UsageError
 from mars_cli.evaluation.baseline import check_plan, open_baseline, settle
 from mars_cli.evaluation.job import Job
@@ -67,13 +67,15 @@ def prepare(
         check_drafts(config, plan["engine_args"])
         weights = resolve_weights(config.weights, sha256=config.sha256)
         step(1)
-    job = make_job(options, config, plan, tasks, weights, before=read_manifest(out) or {})
+    before = read_manifest(out) or {}
+    job = make_job(options, config, plan, tasks, weights, before=before)
     if job.sequential and job.speed_prompts > 0:
         progress.note("engines are loaded one at a time; speeds are sequential, not interleaved")
     if (most := max(job.concurrency)) > job.speed_prompts > 0:
         progress.note(f"--concurrency {most}: {job.speed_prompts} prompts at most are in flight")
     plan["fingerprint"] = job.fingerprint
-    _check_files(out, job)
+    if before:
+        _check_files(out, before["plan"], job)
     check_folder(out, plan)
     if baseline is not None:
         baseline = settle(baseline, job, plan)
@@ -86,21 +88,23 @@ def prepare(
     return job, plan, facts
 
 
-def _check_files(out: Path, job: Job) -> None:
+def _check_files(out: Path, begun: dict[str, Any], job: Job) -> None:
     """Refuse to go on with other weights, or another class that drafts, than the run began with.
+
+    `begun` is the plan of that run; the first of its files are the target's.
 
     Raises:
         UsageError: the files of the model or of a draft have changed.
     """
-    begun = ((read_manifest(out) or {}).get("plan") or {}).get("fingerprint") or job.fingerprint
-    files = [Path(job.weights), *draft_files(job.specs)]
-    if len(begun) == len(job.fingerprint) == len(files):
-        for path, there, here in zip(files, begun, job.fingerprint, strict=True):
-            if there != here:
-                raise UsageError(
-                    f"--out {out}: {path} has changed since this run began",
-                    hint=f"give another folder; --baseline {out} takes what ar answered there",
-                )
+    files = files_of(job.weights, job.specs)
+    known = zip(files, begun.get("fingerprint", []), job.fingerprint, strict=False)
+    for number, (path, there, here) in enumerate(known):
+        if there != here:
+            kept = f", and --baseline {out} takes what ar answered there" if number else ""
+            raise UsageError(
+                f"--out {out}: {path} has changed since this run began",
+                hint=f"give another folder{kept}",
+            )
 
 
 def configure(own: ModelConfig, options: dict[str, Any]) -> ModelConfig:
@@ -311,7 +315,7 @@ def make_job(
     return Job(
         config=config,
         weights=weights,
-        fingerprint=[fingerprint(path) for path in (Path(weights), *draft_files(specs))],
+        fingerprint=[fingerprint(path) for path in files_of(weights, specs)],
         lanes=lanes,
         tasks=tasks,
         specs=specs,

@@ -314,15 +314,11 @@ def _last_words(log: Path) -> str | None:
     """What a group's command said of its failure, and its hint."""
     if not log.exists():
         return None
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    lines = [line for line in lines if line.strip()]
+    text = log.read_text(encoding="utf-8", errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()]
     told = [n for n, line in enumerate(lines) if line.startswith(("error: ", "failed: "))]
-    last = told[-1] if told else len(lines) - 1
-    return "; ".join(lines[last : last + 1] + [x for x in lines[last + 1 :] if _is_hint(x)]) or None
-
-
-def _is_hint(line: str) -> bool:
-    return line.startswith("hint: ")
+    words = lines[told[-1] if told else -1 :][:2]
+    return "; ".join(words[:1] + [line for line in words[1:] if line.startswith("hint: ")]) or None
 
 
 def open_sweep(folder: Path) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def read(
         try:
             found.append(load(folder, records=records))
             if (broken := found[-1].broken) is not None:
-                unread(f"{folder}: the records do not give results ({broken})")
+                unread(f"{folder}: figures, which its records do not give ({broken})")
         except Unreadable as error:
             unread(str(error))
     return found

@@ -9,6 +9,7 @@ from mars_cli.analysis.figures import FIGURES, INTERVALS, Unit
 from mars_cli.analysis.stored import Stored
 from mars_cli.report import numbers
 from mars_cli.report.blocks import Block, Cell, Heading, Lines, Table, figure, recovery
+from mars_cli.report.markdown import LANE_FIELDS, flat, parameters
 from mars_cli.report.table import (
     LEGEND,
     LOSS,
@@ -112,6 +113,30 @@ def task_blocks(run: Stored) -> Iterator[Block]:
         yield Lines((legend([run]),), listed=False)
 
 
+def facts(run: Stored) -> Iterator[Block]:
+    """The lanes, the model and the environment, as far as they are known."""
+    header = ("lane", *LANE_FIELDS, "parameters")
+    rows = tuple(
+        (
+            (lane["id"],),
+            *((_plain(lane.get(name)),) for name in LANE_FIELDS),
+            (parameters(lane),),
+        )
+        for lane in run.results["lanes"]
+    )
+    if rows:
+        yield Heading("Lanes", 3)
+        yield Table(header, rows, len(header), "The lanes.")
+    for title, known in (
+        ("Model", run.results["model"]),
+        ("Environment", run.results["environment"]),
+    ):
+        pairs = tuple(((name,), (str(value),)) for name, value in flat(known))
+        if pairs:
+            yield Heading(title, 3)
+            yield Table(("fact", "value"), pairs, 2, f"{title}.")
+
+
 def main_cells(found: Mapping[str, Any]) -> tuple[Cell, ...]:
     """A lane's cells under MAIN."""
     loss = loss_words(found)
@@ -168,3 +193,7 @@ def _table(found: Mapping[str, Any], columns: Mapping[str, str]) -> Table:
         for lane, values in found.items()
     )
     return Table(("lane", *columns), rows)
+
+
+def _plain(value: object) -> str:
+    return numbers.NULL if value is None else str(value)

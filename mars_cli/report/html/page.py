@@ -17,12 +17,11 @@ from mars_cli.report.blocks import Block, Heading, Lines
 from mars_cli.report.figures import Answers
 from mars_cli.report.gathered import Gathered
 from mars_cli.report.html.answers import Data, add_answers
-from mars_cli.report.html.contents import facts
 from mars_cli.report.html.pictures import pictures
 from mars_cli.report.html.tables import Section, as_html, folded, sections, text
 from mars_cli.report.numbers import counted
 from mars_cli.report.several import labels, several
-from mars_cli.report.single import details, opening, task_blocks
+from mars_cli.report.single import details, facts, opening, task_blocks
 from mars_cli.report.sweeps import StoredSweep
 from mars_cli.runs.files import read_records
 from mars_cli.runs.layout import by_lane

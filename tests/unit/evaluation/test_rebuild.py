@@ -69,7 +69,7 @@ def test_records_that_give_no_results_are_counted(done: Path) -> None:
     assert "the records do not give results" in found.results["notes"][-1]
     told: list[str] = []
     read([done], told.append)
-    assert told == [f"{done}: the records do not give results ({found.broken})"]
+    assert told == [f"{done}: figures, which its records do not give ({found.broken})"]
     assert {(one.lane, one.answers) for one in found.counts} == {
         ("ar", "6 of 6"),
         ("strict-ngram-k7", "6 of 6"),
